@@ -150,3 +150,37 @@ def test_what_is_nothing_is_refused_with_a_way_on(repo: Repo) -> None:
 def test_a_repo_without_commits_has_nothing_to_tell(repo: Repo) -> None:
     with pytest.raises(NotFound):
         repo.lineage("model.pt")
+
+
+def test_rows_that_rest_on_a_file_lead_to_the_checkpoint(repo: Repo) -> None:
+    train(repo)
+    told = repo.row_lineage("raw.csv", "row = 2").to_text().splitlines()
+    assert told[:3] == ["raw.csv: 1 row", "used by", "└── clean@1.0.0: row 1"]
+    assert told[3].startswith("    └── model.pt  (commit ")
+    assert repo.row_lineage("raw.csv", "row = 1").used_by == ()
+    assert repo.row_lineage("raw.csv", rows=True).used_by[0].rows == (1,)
+    put(repo, "more", files={"raw.csv": "id,x\n9,9\n"})
+    assert repo.row_lineage("raw.csv").used_by == ()
+
+
+def test_files_that_a_storage_listed_are_known_by_their_place(repo: Repo) -> None:
+    put(repo, "photos", files={"photos/a.txt": "a", "photos/b.txt": "b"})
+    repo.datasets().read_storage("photos/").save("photos")
+    assert [(one.name, one.rows) for one in repo.row_lineage("photos/b.txt").used_by] == [("photos@1.0.0", (2,))]
+
+
+@pytest.mark.parametrize(
+    ("of", "where", "why"),
+    [
+        ("raw.csv", "id = 1", "named by number"),
+        ("raw.csv", "row = 0", "counted from 1"),
+        ("clean", "nosuch = 1", "no column 'nosuch'"),
+        ("clean", "id ~ 1", "wrong at character 4"),
+        ("clean", "id = 99", "no row of clean@1.0.0 fits"),
+        ("HEAD", None, "not a dataset or a file"),
+    ],
+)
+def test_rows_that_cannot_be_meant_are_refused(repo: Repo, of: str, where: str | None, why: str) -> None:
+    train(repo)
+    with pytest.raises((InvalidInput, NotFound), match=why):
+        repo.row_lineage(of, where)

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake.dataset import datasets, erase, export, kind, merge_versions, show_rows
-    from memlake.dataset.lineage import graph
+    from memlake.dataset import datasets, erase, export, kind, merge_versions, search_rows, show_rows
+    from memlake.dataset.lineage import graph, rows
 
-__all__ = ["datasets", "erase", "export", "graph", "kind", "merge_versions", "show_rows"]
+__all__ = ["datasets", "erase", "export", "graph", "kind", "merge_versions", "rows", "search_rows", "show_rows"]
 RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow
-__getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__} | {"graph": f"{__name__}.lineage.graph"})
+_INSIDE = {name: f"{__name__}.lineage.{name}" for name in ("graph", "rows")}
+__getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__} | _INSIDE)

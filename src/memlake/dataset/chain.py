@@ -343,7 +343,7 @@ class Chain:
     def persist(self) -> Chain:
         """Run the chain up to here once; the chain that is returned goes on from the result."""
         frame, _ = self._session.frame(self.plan, self._settings)
-        origin = Origin("persisted", "", {"plan": self.plan})
+        origin = Origin("persisted", "", {"plan": self.plan, "trace": frame.trace})
         return self._with(Source(frame.schema, (), origin, lambda: frame, None, frame.content))
 
     def to_arrow(self) -> pa.Table:

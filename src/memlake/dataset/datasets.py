@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from memlake.calls import check_names
@@ -21,6 +22,7 @@ from memlake.dataset.context import DatasetContext
 from memlake.dataset.export import Exported
 from memlake.dataset.join_rows import JoinedRows
 from memlake.dataset.lineage import graph, process_facts, provenance, runs
+from memlake.dataset.lineage.rows import FileRows, Row, RowLineage, RowTracer
 from memlake.dataset.lineage.runs import Run
 from memlake.dataset.memo import listings
 from memlake.dataset.memo.results import Memo
@@ -31,9 +33,10 @@ from memlake.dataset.plan import build
 from memlake.dataset.plan.nodes import Origin
 from memlake.dataset.read import sources
 from memlake.dataset.save import Wanted
+from memlake.dataset.search_rows import find_rows, read_rows
 from memlake.dataset.session import Session
 from memlake.dataset.types import names
-from memlake.errors import InvalidInput, Nothing
+from memlake.errors import InvalidInput, NotFound, Nothing
 from memlake.objects.layout import now
 from memlake.objects.store import Objects
 from memlake.records import MergeHow, count
@@ -42,6 +45,8 @@ from memlake.versions.checkout.context import Checkout
 from memlake.versions.lineage.graph import Asked, Lineage
 from memlake.versions.upkeep import purge as purge_objects
 from memlake.versions.verbs.write import Group
+
+_TRACED = 10  # rows whose origins are told one by one
 
 
 class Datasets:
@@ -237,6 +242,30 @@ class Datasets:
         if isinstance(of, Chain):
             return graph.of_chain(self.context, of, asked)
         return graph.of_version(self.context, self.get(of), asked)
+
+    def row_lineage(
+        self, spec: str, where: str | None = None, *, up: bool = True, down: bool = True, rows: bool = False
+    ) -> RowLineage:
+        """Which rows and files each row that fits `where` came from (`id = 17`), and what rests on these rows.
+
+        `rows`: where many rows count, as of an aggregate, name each of them.
+        """
+        version, tracer = self.get(spec), RowTracer(self.context)
+        places = find_rows(self.session, version, where)
+        if where is not None and not len(places):
+            raise NotFound(f"no row of {version.spec} fits {where!r}.")
+        first = [] if not up else read_rows(self.session, version, places[:_TRACED])
+        found = [
+            Row(int(place) + 1, values, tracer.list_origins(version, np.asarray([place])))
+            for place, values in zip(places, first, strict=False)
+        ]
+        used = tracer.list_users(version, places) if down and len(places) else ()
+        return RowLineage(version.spec, len(places), tuple(found), used, rows)
+
+    def rows_from_file(self, file: FileRows, *, rows: bool = False) -> RowLineage:
+        """Which rows of which versions rest on a file, or on some of its rows."""
+        used = RowTracer(self.context).list_users_of_file(file)
+        return RowLineage(file.path, len(file.rows or ()), (), used, rows)
 
     # -- what is kept -------------------------------------------------------------------------
 

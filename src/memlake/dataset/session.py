@@ -18,6 +18,7 @@ from memlake.dataset.memo import listings
 from memlake.dataset.parts.frames import Frame
 from memlake.dataset.plan.nodes import Limit, Plan
 from memlake.dataset.run import aligned, broken_inputs, call_step, notices, plan_keys
+from memlake.dataset.run import trace as trace_rows
 from memlake.dataset.run.engine import Engine, Ran
 from memlake.dataset.run_settings import Settings
 from memlake.dataset.save import Saved, Wanted
@@ -139,7 +140,8 @@ class Session:
             frame = context.recall.frame(key) if key and not settings.recompute else None
             if frame is None:
                 before = plan_keys.files_read(plan)
-                frame = context.parts.seal(aligned.compact(engine, engine.frame(plan).settle_types()))
+                made = aligned.compact(engine, engine.frame(plan).settle_types())
+                frame = context.parts.seal(made._replace(trace=trace_rows.trace(engine, plan, made)))
                 for (file, old), (_, new) in zip(before, plan_keys.files_read(plan), strict=True):
                     if old != new:
                         raise Conflict(f"{file} changed while it was read. Nothing was saved.", hint="Run it again.")

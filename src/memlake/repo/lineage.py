@@ -15,6 +15,7 @@ from memlake.versions.paths import FILES
 
 if TYPE_CHECKING:
     from memlake.dataset.lineage.graph import Versions
+    from memlake.dataset.lineage.rows import RowLineage
     from memlake.dataset.parts.version_record import Version
     from memlake.repo.repo import Repo
     from memlake.versions.checkout.context import Checkout
@@ -56,6 +57,32 @@ def trace(repo: Repo, of: str, asked: Asked) -> Lineage:
     found = graph.around(root, asked)
     nodes = {id: node._replace(kind=_kind_of(node.kind, node.name)) for id, node in found.nodes.items()}
     return found._replace(nodes=nodes)
+
+
+def trace_rows(repo: Repo, of: str, where: str | None, *, up: bool, down: bool, rows: bool) -> RowLineage:
+    """The lineage of single rows: of a dataset both ways, of a file what rests on it."""
+    thing = find_thing(repo, of)
+    if thing.version is not None:
+        return repo.datasets().row_lineage(thing.version.spec, where, up=up, down=down, rows=rows)
+    if thing.file is None:
+        raise InvalidInput(f"{of!r} is not a dataset or a file, so it does not have rows.")
+    path, entry, _ = thing.file
+    chosen = _choose_rows(where) if where is not None else None
+    return repo.datasets().rows_from_file(dataset.rows.FileRows(path.removeprefix(FILES), entry.oid, chosen), rows=rows)
+
+
+def _choose_rows(where: str) -> tuple[int, ...]:
+    """The row of a file that a condition names: rows of a file are known by their numbers."""
+    compared = dataset.search_rows.parse_where(where)
+    if len(compared) != 1 or dataset.search_rows.name_of(compared[0]) != "row" or compared[0].operator != "==":
+        raise InvalidInput(
+            f"rows of a file are named by number, and {where!r} names something else.",
+            hint="Write it as: row = 3",
+        )
+    value = compared[0].value
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InvalidInput(f"rows are counted from 1, so there is no row {value!r}.")
+    return (value,)
 
 
 def gather(repo: Repo, thing: Thing) -> tuple[Graph, Callable[[Use], str], Versions | None]:

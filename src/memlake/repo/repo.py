@@ -23,8 +23,8 @@ from memlake.objects.db import advise_rescue
 from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
 from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Merged, Move, Staged, Status, Tag
+from memlake.repo import lineage
 from memlake.repo.insides import Asked, explain_change, sketch_change
-from memlake.repo.lineage import trace
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
 from memlake.repo.promotions import Promotions
@@ -37,6 +37,7 @@ from memlake.versions import tables
 if TYPE_CHECKING:
     from memlake.contents.explain import Explanation
     from memlake.dataset.datasets import Datasets, Store
+    from memlake.dataset.lineage.rows import RowLineage
     from memlake.governance.policy import Preference
     from memlake.memories.hook_search import Narrow
     from memlake.memories.memories import Memories
@@ -673,14 +674,24 @@ class Repo(Opened):
         return self.datasets().get(text).path if is_known else text
 
     def lineage(
-        self, of: str, *, up: bool = True, down: bool = True, depth: int | None = None, column: str | None = None
-    ) -> Lineage:
+        self, of: str, *, up: bool = True, down: bool = True, depth: int | None = None, column: str | None = None,
+    ) -> Lineage:  # fmt: skip
         """What a file, a dataset, a memory or a commit was made from, and what was made from it.
 
         One graph over what commits used, configured and measured, versions of datasets and memories that name them.
         `of` is a path, `REV:PATH`, `NAME[@VERSION]`, the id of a memory, or a commit; `column` is one of a dataset.
         """
-        return trace(self, of, versions.graph.Asked(up, down, depth, column))
+        return lineage.trace(self, of, versions.graph.Asked(up, down, depth, column))
+
+    def row_lineage(
+        self, of: str, where: str | None = None, *, up: bool = True, down: bool = True, rows: bool = False
+    ) -> RowLineage:
+        """Which rows and files each row of a dataset came from, and which rows, versions and files rest on it.
+
+        `where` chooses rows: `id = 17 && breed = 'shiba'`; of a file only `row = 3`. With `rows`, each row of an
+        aggregate is named.
+        """
+        return lineage.trace_rows(self, of, where, up=up, down=down, rows=rows)
 
     # -- keeping ------------------------------------------------------------------------------
 

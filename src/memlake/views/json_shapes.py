@@ -32,7 +32,9 @@ Every document is one object with `"schema_version": 1` and these keys:
     gc          report              GcReport
     grep        matches             {path, line, text}; of a binary file line 0 without text
     lineage     lineage             as dataset lineage; kinds are file, checkpoint, prompt, dataset, storage, code,
-                                    values, memory, commit, params and metrics
+                                    values, memory, commit, params and metrics; with --where or --rows
+                                    {of, number, rows, used_by}: {row, values, steps}, and steps that are
+                                    {kind, name, number, rows, why, steps}, `rows` only with --rows or where it is one
     log         commits             Commit, with the values of `metrics` and `params` where it has them, and the ids of
                                     other facts in `meta`; `changes` only with
                                     -p, --stat, --name-only and their kin, each as diff has it; with -g

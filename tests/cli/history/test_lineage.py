@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import memlake as ml
 from tests.cli.conftest import Run
 
 
@@ -23,3 +24,17 @@ def test_lineage_is_told_drawn_and_written(run: Run, tmp_path: Path) -> None:
     assert run("lineage", "model.pt", "--format", "mermaid").out.startswith("flowchart LR")
     assert "Nothing was written" in run("lineage", "model.pt", "--plot", "l.png", code=2).err
     assert "'nosuch' is not a file of HEAD" in run("lineage", "nosuch", code=128).err
+
+
+def test_lineage_of_rows_is_text_or_json(run: Run, tmp_path: Path) -> None:
+    run("init")
+    (tmp_path / "raw.csv").write_text("id,x\n1,2\n2,3\n")
+    run("add", "."), run("commit", "-m", "data")
+    with ml.open(tmp_path) as repo:
+        repo.datasets().read_csv("raw.csv").filter(ml.C("x") > 2).save("d")
+    assert run("lineage", "d", "--where", "id = 2").lines == [
+        "d@1.0.0: 1 row", "row 1  (id=2, x=3)", "└── raw.csv: row 2"
+    ]  # fmt: skip
+    told = run("lineage", "d", "--rows", "--json").json["lineage"]
+    assert told["rows"][0]["steps"][0]["rows"] == [2]
+    assert "leave out" in run("lineage", "d", "--rows", "--plot", "x.svg", code=2).err

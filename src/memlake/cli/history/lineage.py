@@ -48,6 +48,10 @@ def lineage_options(command: Any) -> Any:
     "thing", metavar="PATH|DATASET[@VERSION]|MEMORY|COMMIT", shell_complete=complete_with("path", "dataset", "rev")
 )
 @lineage_options
+@click.option(
+    "--where", metavar="CONDITION", help="Only rows for which it holds, such as 'id = 17'; of a file 'row = 3'."
+)
+@click.option("--rows", is_flag=True, help="Row by row, and every row of an aggregate by its number.")
 def lineage(
     repo: Repo, screen: Screen, /, *, thing: str, form: str | None, plot: str | None, way: str | None, **how: Any
 ) -> None:
@@ -61,7 +65,15 @@ def lineage(
     memlake lineage pets@1.0.0           a version of a dataset
     memlake lineage 3d4ba3               a memory, by the end of its id
     memlake lineage HEAD~2               a commit
+    memlake lineage pets --where 'id = 17'   the rows and files that single rows came from, and what rests on them
     """
+    where, rows = how.pop("where"), how.pop("rows")
+    if where is not None or rows:
+        if form or plot or how["depth"] or how["column"]:
+            raise Usage("rows are told as text or --json; leave out --format, --plot, --depth and --column.")
+        found = repo.row_lineage(thing, where, up=way != "down", down=way != "up", rows=rows)
+        screen.show({"lineage": found.to_json()}, (screen.clean(line) for line in found.to_text().split("\n")))
+        return
     show_lineage(screen, repo.lineage(thing, up=way != "down", down=way != "up", **how), form, plot)
 
 

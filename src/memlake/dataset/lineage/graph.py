@@ -58,7 +58,7 @@ class Versions:
     def __init__(self, context: DatasetContext, graph: Graph) -> None:
         self._context, self._head, self.graph = context, context.head(), graph
         versions = list(context.all(deleted=True))
-        self._by_name = {(one.name, one.version): one for one in versions}
+        self.by_name = {(one.name, one.version): one for one in versions}
         self._by_content: dict[str, list[Version]] = {}
         for one in versions:
             self._by_content.setdefault(one.content, []).append(one)
@@ -92,13 +92,23 @@ class Versions:
             self.graph.add_edge(code, target, _columns_made(known))
         self.graph.add_facts(target, one.spec, params=one.params, metrics=one.metrics)
 
-    def _parent(self, parent: Mapping[str, Any], spec: str) -> str:
-        """The version that was read: by name and number; by its content, when it was renamed since."""
+    def find(self, parent: Mapping[str, Any]) -> Version | None:
+        """The version that was read, by name and number; by its content if it was renamed or renumbered since."""
         name, version, content = parent.get("name"), parent.get("version"), parent.get("content")
-        found = self._by_name.get((str(name), str(version)))
+        found = self.by_name.get((str(name), str(version)))
         alike = self._by_content.get(str(content), [])
         if (found is None or content not in (None, found.content)) and alike:
-            found = next((one for one in alike if one.version == version), alike[0])
+            return next((one for one in alike if one.version == version), alike[0])
+        return found
+
+    def list_children(self, version: Version) -> list[Version]:
+        """The versions that were made from this one."""
+        made = (target for source, target in self.graph.edges if source == dataset_id(version.name, version.version))
+        ids = {dataset_id(*key): one for key, one in self.by_name.items()}
+        return [ids[id] for id in made if id in ids and not ids[id].deleted]
+
+    def _parent(self, parent: Mapping[str, Any], spec: str) -> str:
+        found = self.find(parent)
         if found is None:
             return self.graph.add_node(f"dataset:{spec}", "dataset", spec, "no longer here")
         return self.version_id(found)

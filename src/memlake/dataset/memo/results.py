@@ -249,7 +249,10 @@ class Memo:
         found: set[str] = set()
         for (data,) in self._rows("SELECT frame FROM plan UNION ALL SELECT frame FROM listing"):
             with contextlib.suppress(*_FOREIGN):
-                for fragment in json.loads(data)["fragments"]:
+                told = json.loads(data)
+                trace = told.get("trace") or {"fragments": (), "groups": ()}
+                every = (told["fragments"], trace["fragments"], *trace["groups"])
+                for fragment in (one for each in every for one in each):
                     found |= {family["part"] for family in fragment["families"]}
                     found |= {fragment["kept"]["part"]} if "kept" in fragment else set()
         families = (_decode_family(told) for (told,) in self._rows("SELECT family FROM shard"))

@@ -8,7 +8,7 @@ same order; a later one overrides an earlier one's column of the same name.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -68,9 +68,40 @@ class Fragment(NamedTuple):
         return column_hashes.of(self.rows, kept, *((name, self.home(name).mark_of(name)) for name in columns))
 
 
+class Trace(NamedTuple):
+    """Which rows of the sources each row of a version came from; or `why` nobody can tell.
+
+    A source is told by `kind` and `name`, and more where there is more to tell. Its rows are in column `from_<number>`
+    of the fragments: places counted from 0, or names of files, one or a list of them. With `same` there is no column,
+    because row n came from row n. A source of kind "group" is one of the groups that an aggregate made on the way, and
+    `groups[source["group"]]` says in the same columns which rows were in each, so that no row lists them again.
+    """
+
+    sources: tuple[Mapping[str, Any], ...] = ()
+    fragments: tuple[Fragment, ...] = ()
+    groups: tuple[tuple[Fragment, ...], ...] = ()
+    why: str = ""
+    notes: tuple[str, ...] = ()  # of steps that look at other rows too
+
+    def families(self) -> Iterator[Family]:
+        return (family for fragments in (self.fragments, *self.groups) for one in fragments for family in one.families)
+
+    def convert(self, change: Callable[[Fragment], Fragment]) -> Trace:
+        """The same with other fragments."""
+        groups = tuple(tuple(map(change, each)) for each in self.groups)
+        return self._replace(fragments=tuple(map(change, self.fragments)), groups=groups)
+
+    def encode(self) -> dict[str, Any]:
+        fragments, *groups = ([_encode_fragment(one) for one in each] for each in (self.fragments, *self.groups))
+        sources = [dict(one) for one in self.sources]
+        told = {"why": self.why, "notes": list(self.notes)}
+        return {"sources": sources, "fragments": fragments, "groups": groups, **told}
+
+
 class Frame(NamedTuple):
     schema: pa.Schema
     fragments: tuple[Fragment, ...]
+    trace: Trace | None = None  # of a version, or of a plan that was run to be kept
 
     @property
     def rows(self) -> int:
@@ -78,13 +109,14 @@ class Frame(NamedTuple):
 
     @property
     def size(self) -> int:
-        return sum(family.size for family in self.families())
+        """Bytes of its rows; what tells where they came from is not counted."""
+        return sum(family.size for fragment in self.fragments for family in _families_of(fragment))
 
     def families(self) -> Iterator[Family]:
         for fragment in self.fragments:
-            yield from fragment.families
-            if fragment.kept:
-                yield fragment.kept.family
+            yield from _families_of(fragment)
+        if self.trace is not None:
+            yield from self.trace.families()
 
     def content(self) -> str:
         """The identity of the rows: their schema and values, not the bytes a writer happened to produce."""
@@ -115,11 +147,26 @@ class Frame(NamedTuple):
         return Frame(pa.schema(fields), self.fragments)
 
     def encode(self) -> dict[str, Any]:
-        return {"fragments": [_encode_fragment(fragment) for fragment in self.fragments if fragment.visible]}
+        trace = {"trace": self.trace.encode()} if self.trace is not None else {}
+        return {"fragments": [_encode_fragment(fragment) for fragment in self.fragments if fragment.visible], **trace}
 
 
 def decode(schema: pa.Schema, data: Mapping[str, Any]) -> Frame:
-    return Frame(schema, tuple(_decode_fragment(row) for row in data["fragments"]))
+    told = data.get("trace")
+    trace = _decode_trace(told) if told is not None else None
+    return Frame(schema, tuple(_decode_fragment(row) for row in data["fragments"]), trace)
+
+
+def _families_of(fragment: Fragment) -> Iterator[Family]:
+    yield from fragment.families
+    if fragment.kept:
+        yield fragment.kept.family
+
+
+def _decode_trace(told: Mapping[str, Any]) -> Trace:
+    sources = tuple({**one, "kind": str(one["kind"]), "name": str(one["name"])} for one in told["sources"])
+    fragments, *groups = (tuple(map(_decode_fragment, each)) for each in (told["fragments"], *told["groups"]))
+    return Trace(sources, fragments, tuple(groups), str(told["why"]), tuple(map(str, told["notes"])))
 
 
 def encode_schema(schema: pa.Schema) -> str:

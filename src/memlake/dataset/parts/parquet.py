@@ -114,7 +114,10 @@ class Parts:
 
     def seal(self, frame: Frame) -> Frame:
         """A frame all of whose families are parts."""
-        return Frame(frame.schema, tuple(self.seal_fragment(fragment) for fragment in frame.fragments))
+        fragments, trace = map(self.seal_fragment, frame.fragments), frame.trace
+        if trace is not None:
+            trace = trace.convert(self.seal_fragment)
+        return Frame(frame.schema, tuple(fragments), trace)
 
     def seal_fragment(self, fragment: Fragment) -> Fragment:
         kept = fragment.kept and Kept(fragment.kept.rows, self.seal_family(fragment.kept.family))

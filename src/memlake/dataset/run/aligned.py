@@ -131,7 +131,7 @@ def _add_columns(engine: Engine, plan: Mutate, frame: Frame) -> Frame:
     table = pa.table(arrays)
     fields = pa.schema([engine.resolve_field(plan, plan.schema.field(one.name), one) for one in table.schema])
     names = [name for name in plan.schema.names if name in new or name in frame.schema.names]
-    return with_family(frame, names, fields, _slice_fragments(engine, parquet.fit_schema(table, fields), frame))
+    return with_family(frame, names, fields, slice_fragments(engine, parquet.fit_schema(table, fields), frame))
 
 
 def has_search(plan: Mutate) -> bool:
@@ -155,7 +155,7 @@ def _distances(engine: Engine, expression: Expression, frame: Frame) -> pa.Array
     return pa.array(np.concatenate(found)) if found else None
 
 
-def _slice_fragments(engine: Engine, table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
+def slice_fragments(engine: Engine, table: pa.Table, frame: Frame) -> Iterator[pa.Table]:
     at = 0
     for fragment in frame.fragments:
         rows = table.slice(at, fragment.visible).combine_chunks()

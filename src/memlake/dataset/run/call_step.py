@@ -349,12 +349,15 @@ class Calling:
     def _assemble(self, made: Sequence[Answer]) -> Frame:
         if self.call.kind in MANY:
             # The rows a gen made, taken out of their lists
-            tables = []
+            tables, counts = [], []
             for fragment, answer in zip(self.frame.fragments, made, strict=True):
                 lists = column_hashes.whole(self._table(answer).column(ROWS))
                 if fragment.kept is not None:
                     lists = lists.filter(pa.array(aligned.mask_of(self.engine, fragment)))
                 tables.append(call_results.flatten(lists))
+                counts.append(np.asarray(lists.value_lengths().fill_null(0)))
+            every = np.concatenate([*counts, np.zeros(0, np.int64)])
+            self.engine.places[id(self.call)] = np.repeat(np.arange(len(every)), every.astype(np.int64))
             tables = [table for table in tables if table.num_rows]
             if not tables:
                 return Frame(pa.schema(list(self.call.made)), ())
@@ -373,12 +376,15 @@ class Calling:
             return frame if self.settings.on_error != "column" else self._with_errors(frame, made)
         if self.settings.on_error == "column":
             return self._with_errors(frame, made)
-        fragments = []
+        fragments, at, places = [], 0, list[Array]()
         for fragment, answer in zip(frame.fragments, made, strict=True):
+            places.append(np.delete(np.arange(at, at + fragment.visible), list(answer.failed)))
+            at += fragment.visible
             mask = np.ones(fragment.rows, bool)
             mask[_places(self.engine, fragment)[list(answer.failed)]] = False
             narrowed = aligned.narrow(self.engine, fragment, mask)
             fragments += [narrowed] if narrowed is not None else []
+        self.engine.places[id(self.call)] = np.concatenate(places)
         return Frame(frame.schema, tuple(fragments))
 
     def _unify(self, made: Sequence[Answer]) -> Sequence[Answer]:

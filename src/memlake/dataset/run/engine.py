@@ -77,6 +77,7 @@ class Engine:
         self._names = itertools.count()
         self._plans: list[Plan] = []  # kept, so that an id stays theirs; the first is what is asked for
         self._out: int | None = None  # rows the whole plan gave, when it did
+        self.places: dict[int, Any] = {}  # by the id of a call: for each row it made, which of its rows that came from
         self._filled: list[tuple[Plan, Columns]] = []  # plans with columns of nothing but None, and their others
 
     @functools.cached_property
@@ -358,6 +359,10 @@ class Engine:
             found = self._frames[id(plan)] = self._make(plan)
             self._out = found.rows if plan is self._plans[0] else self._out
         return found
+
+    def find_frame(self, plan: Plan) -> Frame | None:
+        """The rows of a plan, where this run has made them."""
+        return self._frames.get(id(plan))
 
     def _make(self, plan: Plan) -> Frame:
         if isinstance(plan, Source) and plan.frame is not None:
