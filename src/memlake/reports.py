@@ -42,6 +42,23 @@ class Described(NamedTuple):
     commit: str
 
 
+class Tested(NamedTuple):
+    """A commit that a bisect looked at: good, bad or skip, and how that is known (recorded, run, said)."""
+
+    commit: str
+    verdict: str
+    how: str
+
+
+class Bisected(NamedTuple):
+    """The first bad commit, or None where commits that could not be tested leave several suspects."""
+
+    commit: str | None
+    suspects: tuple[str, ...]
+    tested: tuple[Tested, ...]
+    runs: int
+
+
 class Cleaned(NamedTuple):
     """What `clean` removed, or would remove: files that undo brings back, ignored ones that it does not, and what was
     left alone, with the reason."""

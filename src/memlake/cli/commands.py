@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "diff": ("memlake.cli.history.diff", "Show what differs between files, stage and commits."),
         "metrics": ("memlake.cli.history.metrics", "Show the metrics that commits record, with differences."),
         "blame": ("memlake.cli.files.browse", "Show which commit wrote each line."),
+        "bisect": ("memlake.cli.history.bisect", "Find the commit that first went wrong."),
         "reflog": ("memlake.cli.history.log", "Show where HEAD or a branch has been."),
         "lineage": ("memlake.cli.history.lineage", "Show what a thing was made from, and what was made from it."),
         "tag": ("memlake.cli.history.tag", "List, make or delete tags."),

@@ -173,7 +173,7 @@ def lay_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: 
     added, hidden = set(overlay.added), set(overlay.hidden)
     for change in changes:
         # A record may have two rows: one of this branch, and one of the trunk, which merged it.
-        rows = dict(db.rows("SELECT id, oid FROM row WHERE key = ? ORDER BY id", (change.key,)))
+        rows: dict[int, bytes] = dict(db.rows("SELECT id, oid FROM row WHERE key = ? ORDER BY id", (change.key,)))
         shown = _find_shown_at(db, change.key, overlay.base)
         if change.old is not None:
             added -= rows.keys()

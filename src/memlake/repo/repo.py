@@ -24,6 +24,7 @@ from memlake.objects.forks import check_process
 from memlake.objects.places import Folder, Place
 from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Merged, Move, Staged, Status, Tag
 from memlake.repo import lineage
+from memlake.repo.bisect import Bisect
 from memlake.repo.insides import Asked, explain_change, sketch_change
 from memlake.repo.merge import Merge, said_facts
 from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from memlake.dataset.datasets import Datasets, Store
     from memlake.dataset.lineage.rows import RowLineage
     from memlake.governance.policy import Preference
-    from memlake.memories.hook_search import Narrow
     from memlake.memories.memories import Memories
     from memlake.memories.record import Memory
     from memlake.reports import (
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         Rescued,
     )
     from memlake.versions.checkout.attributes import Attributes
-    from memlake.versions.checkout.pending import Step
     from memlake.versions.lineage.graph import Lineage
 
 Progress = Callable[[int, int, str], None]
@@ -567,6 +566,11 @@ class Repo(Opened):
             return Merge.of_rebase(self, here, versions.rebase.rebase(here, asked))
 
     @property
+    def bisect(self) -> Bisect:
+        """Finding the commit that first went wrong: `repo.bisect.search(...)`, or by hand `start`, `mark`, `reset`."""
+        return Bisect(self)
+
+    @property
     def stash(self) -> Stashes:
         """Uncommitted work put aside: `repo.stash.push()`, `repo.stash.pop()`."""
         return Stashes(self)
@@ -768,31 +772,3 @@ class Repo(Opened):
 
     def operations(self, limit: int = 20) -> list[Operation]:
         return versions.undo.operations(self._look(), limit)
-
-
-# -- what doors need beside the verbs -----------------------------------------------------------------
-
-
-def read_abouts(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
-    """`repo.about` for many tree paths, in one walk over history."""
-    return dict(versions.show.abouts(repo._look(), rev, entries))
-
-
-def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
-    """The little of memories that hooks need, without the weight of an index that is opened whole.
-
-    Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
-    """
-    project = "" if everywhere else repo._project()
-    return memories.hook_search.Narrow(repo._look(), repo.dir, repo.settings, repo._memory_branch(), project=project)
-
-
-def list_rebase(repo: Repo, upstream: str, branch: str | None = None, *, onto: str | None = None) -> Sequence[Step]:
-    """What `repo.rebase` would do, a step for each commit, for a person to edit."""
-    return versions.rebase.plan_steps(repo._look(), versions.rebase.Asked(upstream, branch, onto)).todo
-
-
-def note_written(repo: Repo, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
-    """Let `undo` know what a verb wrote to the memory lane, as (branch, commit); not of what was taken back."""
-    if kept := [(branch, oid) for branch, oid in written if repo._history.has(oid)]:
-        versions.undo.note(repo._look(), verb, detail, kept)

@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake.versions.checkout import attributes, bare, globs, rev, status, update, worktree
+    from memlake.versions.checkout import attributes, bare, globs, rev, scratch, status, update, worktree
     from memlake.versions.history import log, merge_trees, refs
     from memlake.versions.lineage import commit_facts, graph
     from memlake.versions.upkeep import backup, doctor, fsck, gc, purge, rebuild, rescue
     from memlake.versions.verbs import (
+        bisect,
         branch,
         clean,
         commit,
@@ -33,19 +34,19 @@ if TYPE_CHECKING:
     )
 
 _ROOMS = {
-    "checkout": ("attributes", "bare", "globs", "rev", "status", "update", "worktree"),
+    "checkout": ("attributes", "bare", "globs", "rev", "scratch", "status", "update", "worktree"),
     "history": ("log", "merge_trees", "refs"),
     "lineage": ("commit_facts", "graph"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
     "verbs": (
-        "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "promote", "rebase", "resolve",
-        "show", "stage", "stash", "undo", "usage", "write",
+        "bisect", "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "promote", "rebase",
+        "resolve", "show", "stage", "stash", "undo", "usage", "write",
     ),
 }  # fmt: skip
 __all__ = [
-    "attributes", "backup", "bare", "branch", "clean", "commit", "commit_facts", "diff", "doctor", "fsck", "gc",
-    "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "nearest_tag", "promote", "purge", "rebase",
-    "rebuild", "refs", "rescue", "resolve", "rev", "show", "stage", "stash", "status", "undo", "update", "usage",
-    "worktree", "write",
+    "attributes", "backup", "bare", "bisect", "branch", "clean", "commit", "commit_facts", "diff", "doctor", "fsck",
+    "gc", "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "nearest_tag", "promote", "purge",
+    "rebase", "rebuild", "refs", "rescue", "resolve", "rev", "scratch", "show", "stage", "stash", "status", "undo",
+    "update", "usage", "worktree", "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

@@ -2,6 +2,7 @@
 
 Every document is one object with `"schema_version": 1` and these keys:
 
+    bisect start  bisected          Bisected, with the commits and their `changes` as show has them, as commits
     blame       path, lines         one {line, text, commit, author, time, date, subject} a line
     branch      current, branches   Branch
     cat         path, oid, kind, size, mode, media, encoding, content      the encoding is "utf-8" or "base64"

@@ -1,0 +1,122 @@
+"""Bisect: what `repo.bisect` gives. Searching by what commits record and by a command, and by hand."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from memlake import config, versions
+from memlake.calls import check_methods
+from memlake.errors import AlreadyExists, InvalidInput, Unavailable
+from memlake.records import Commit, Lane, short
+from memlake.reports import Bisected
+from memlake.versions.history import refs
+
+if TYPE_CHECKING:
+    from memlake.repo.repo import Repo
+    from memlake.versions.verbs.bisect import Marks
+
+_SKIP, _FATAL = 125, 128  # exit codes, as of `git bisect run`
+
+
+@check_methods
+class Bisect:
+    """Finding the commit that first went wrong."""
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+
+    def search(
+        self, *, good: Sequence[str] = (), bad: str = "HEAD", lane: Lane = "work", metric: str | None = None,
+        below: float | int | None = None, above: float | int | None = None,
+        run: str | Callable[[Commit], str] | None = None,
+    ) -> Bisected:  # fmt: skip
+        """Find the first bad commit by a recorded metric, and by `run` where there is none. Changes nothing.
+
+        `run` is a command for the shell or a function that says "good", "bad" or "skip" of a commit. A command runs in
+        a folder of its own with the commit's files, and in MEMLAKE_BISECT_COMMIT has its id. It tells by its exit code:
+        0 is good, 125 skips, another below 128 is bad, and any more stops the search.
+        """
+        if metric is None and run is None:
+            raise InvalidInput("a search needs a metric or a command. Nothing was tried.")
+        if (metric is None) != (below is None and above is None):
+            raise InvalidInput("a metric needs a bound, below or above, and a bound a metric. Nothing was tried.")
+        wanted = versions.bisect.Metric(metric, below, above) if metric is not None else None
+        judge = self._make_judge(run) if isinstance(run, str) else run
+        asked = versions.bisect.Asked(tuple(good), bad, lane, wanted)
+        return versions.bisect.search(self._repo._look(), asked, judge)
+
+    def _make_judge(self, command: str) -> Callable[[Commit], str]:
+        repo = self._repo
+
+        def judge(commit: Commit) -> str:
+            other = refs.commit_of(repo._history, repo._history.find_other(commit))
+            files = commit if commit.lane == "work" else other
+            variables = {"MEMLAKE_BISECT_COMMIT": commit.oid, "MEMLAKE_REPO": str(repo.root)}
+            with versions.scratch.checked_out_apart(repo._history, files) as folder:
+                done = subprocess.run(
+                    command, shell=True, cwd=folder, env=config.environment() | variables, check=False,
+                    stdin=subprocess.DEVNULL,
+                )  # fmt: skip
+            if done.returncode < 0 or done.returncode >= _FATAL:
+                raise Unavailable(
+                    f"the command ended with {done.returncode} at commit {short(commit.oid)}, so the search stopped. "
+                    "Nothing was changed.",
+                    hint="A command says by 0 that a commit is good, by 125 that it cannot be tested, by 1 to 127 that "
+                    "it is bad.",
+                )
+            return {0: "good", _SKIP: "skip"}.get(done.returncode, "bad")
+
+        return judge
+
+    # -- by hand ------------------------------------------------------------------------------
+
+    def start(self, bad: str | None = None, good: Sequence[str] = ()) -> Bisected | None:
+        """Begin a search by hand. As soon as a bad and a good commit are known, the next to try is checked out."""
+        here = self._repo._look_at_files()
+        if versions.bisect.find_marks(here) is not None:
+            raise AlreadyExists(
+                "a bisect is under way already. Nothing was changed.", hint="End it with: memlake bisect reset"
+            )
+        marks = versions.bisect.Marks(here.local.state("head") or "")
+        for verdict, name in [("bad", bad)] * (bad is not None) + [("good", one) for one in good]:
+            marks = versions.bisect.add_mark(here, marks, verdict, str(name))
+        return self._go_on(marks)
+
+    def mark(self, verdict: str, rev: str = "HEAD") -> Bisected | None:
+        """Say that a commit is "good" or "bad", or "skip" it; returns the result once it is known."""
+        here = self._repo._look_at_files()
+        return self._go_on(versions.bisect.add_mark(here, versions.bisect.get_marks(here), verdict, rev))
+
+    def reset(self) -> None:
+        """End a search by hand, and go back to where HEAD was before it."""
+        here = self._repo._look_at_files()
+        head = versions.bisect.get_marks(here).head
+        if head.startswith("@"):
+            self._repo.switch(head[1:], detach=True)
+        else:
+            self._repo.switch(head)
+        versions.bisect.write_marks(here, None)
+
+    @property
+    def marks(self) -> Marks:
+        """What was said so far; refused if no search is under way."""
+        return versions.bisect.get_marks(self._repo._look())
+
+    @property
+    def left(self) -> int:
+        """How many commits may still be the first bad one; 0 until a good and a bad one are named."""
+        here = self._repo._look()
+        return versions.bisect.weigh(here, versions.bisect.get_marks(here))[2]
+
+    def _refuse_closed(self) -> None:
+        self._repo._refuse_closed()
+
+    def _go_on(self, marks: Marks) -> Bisected | None:
+        here = self._repo._look_at_files()
+        result, following, _ = versions.bisect.weigh(here, marks)
+        if following is not None and following.oid != self._repo.head:
+            self._repo.switch(following.oid, detach=True)  # refused over uncommitted work; then nothing was said
+        versions.bisect.write_marks(here, marks)
+        return result

@@ -1,0 +1,40 @@
+"""What doors need beside the verbs of Repo: functions of a repo that nobody else calls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memlake import memories, versions
+from memlake.records import Entry
+from memlake.repo.repo import Repo
+
+if TYPE_CHECKING:
+    from memlake.memories.hook_search import Narrow
+    from memlake.reports import About
+    from memlake.versions.checkout.pending import Step
+
+
+def read_abouts(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
+    """`repo.about` for many tree paths, in one walk over history."""
+    return dict(versions.show.abouts(repo._look(), rev, entries))
+
+
+def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
+    """The little of memories that hooks need, without the weight of an index that is opened whole.
+
+    Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
+    """
+    project = "" if everywhere else repo._project()
+    return memories.hook_search.Narrow(repo._look(), repo.dir, repo.settings, repo._memory_branch(), project=project)
+
+
+def list_rebase(repo: Repo, upstream: str, branch: str | None = None, *, onto: str | None = None) -> Sequence[Step]:
+    """What `repo.rebase` would do, a step for each commit, for a person to edit."""
+    return versions.rebase.plan_steps(repo._look(), versions.rebase.Asked(upstream, branch, onto)).todo
+
+
+def note_written(repo: Repo, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
+    """Let `undo` know what a verb wrote to the memory lane, as (branch, commit); not of what was taken back."""
+    if kept := [(branch, oid) for branch, oid in written if repo._history.has(oid)]:
+        versions.undo.note(repo._look(), verb, detail, kept)
