@@ -222,7 +222,7 @@ def problems(page: str, folder: Path) -> list[str]:
 @pytest.mark.timeout(1000)  # a page runs up to seventy commands, and a busy machine takes long for each
 @pytest.mark.parametrize(
     "name",
-    ["docs/tutorial.md", *(f"docs/how-to/{name}.md" for name in ("agent-memory", "datasets", "lineage", "merging"))],
+    ["docs/tutorial.md", *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs/how-to").glob("*.md"))],
 )
 def test_a_page_does_and_prints_what_it_says(tmp_path: Path, name: str) -> None:
     found = problems(read(name), tmp_path)

@@ -141,6 +141,7 @@ def test_a_side_that_removed_the_path_is_never_preferred(repo: ml.Repo, keep: Ke
         ({"prefer": "metrics.f1", "margin": -1.0}, "0 or more"),
         ({"prefer": "metrics.f1", "margin": float("nan")}, "0 or more"),
         ({"margin": 0.1}, "belong to prefer"),
+        ({"prefer": "metrics.f1", "strategy": "ours"}, "leaves nothing to prefer"),
     ],
 )
 def test_a_wrong_preference_is_refused_before_anything_is_done(
@@ -231,3 +232,10 @@ def test_a_broken_file_refuses_the_merge(repo: ml.Repo, keep: Keep, sides: Sides
     with pytest.raises(ml.InvalidInput, match=r"policy/merge\.toml is wrong in line 3"):
         repo.merge("dev")
     assert repo.status().doing is None
+
+
+def test_a_strategy_that_is_typed_comes_before_a_rule_that_prefers(repo: ml.Repo, sides: Sides, keep: Keep) -> None:
+    sides(0.5, 0.9)
+    keep("rules", {"policy/merge.toml": "[[rule]]\nid = 'best'\npaths = 'p'\nprefer = 'metrics.f1'\n"})
+    repo.merge("dev", strategy="ours")
+    assert repo.read("p") == b"ours\n"

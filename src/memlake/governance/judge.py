@@ -29,8 +29,8 @@ def judge_merge(history: History, case: Case, prefer: Preference | None = None) 
     decided = [_decide(history, case, conflict, preferring) for conflict in conflicts]
     reasons = {conflict.path: reason for conflict, reason in decided if reason}
     conflicts = tuple(conflict for conflict, _ in decided)
-    ours = {one.path for one in conflicts if one.choice in (None, "ours")}
-    coming = [path for path in case.paths if path not in ours]
+    coming = [path for path in case.edits if path not in {one.path for one in conflicts}]
+    coming += [one.path for one in conflicts if one.choice not in (None, "ours")]
     for rule in rules:
         if rule.require is not None:
             _check_merge(history, case, rule, coming)
@@ -42,12 +42,12 @@ def _find_joined(history: History, case: Case, rules: Sequence[Rule]) -> Iterato
     if not rules or case.ours is None:
         return
     known = {conflict.path for conflict in case.conflicts}
-    paths = [path for path in case.paths if path not in known and any(rule.is_about_path(path) for rule in rules)]
+    paths = [path for path in case.edits if path not in known and any(rule.is_about_path(path) for rule in rules)]
     base = next(iter(merge_bases(history, case.ours, case.theirs)), None)
     old, ours, theirs = (history.entries(commit, paths) for commit in (base, case.ours, case.theirs))
     for path in paths:
         sides = old.get(path), ours.get(path), theirs.get(path)
-        if sides[1] and sides[2] and len({*sides}) == 3:
+        if sides[1] and sides[2] and len({*sides}) == 3 and case.edits[path] not in sides:
             yield Conflict(path, *sides)
 
 

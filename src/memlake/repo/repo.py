@@ -490,6 +490,8 @@ class Repo(Opened):
         it is better by more than `margin`; else the rules in policy/merge.toml decide, and what they do not waits.
         """
         better = None
+        if prefer is not None and strategy:
+            raise InvalidInput(f"the strategy {strategy!r} decides all there is, and leaves nothing to prefer.")
         if prefer is not None:
             better = governance.policy.parse_preference(prefer, margin=margin, lower=lower_is_better)
         elif margin or lower_is_better:

@@ -57,7 +57,7 @@ class Case(NamedTuple):
     name: str  # of what comes, as it was typed
     ours: Commit | None
     theirs: Commit
-    paths: tuple[str, ...]
+    edits: Mapping[str, Entry | None]  # what is clean
     conflicts: tuple[Conflict, ...]
     facts: Facts
 
@@ -353,8 +353,7 @@ def _judge(
         return conflicts, pending
     if _compare_lane(here, "work", theirs.oid) == "same":
         return conflicts, pending
-    paths = tuple(dict.fromkeys((*outcome.edits, *(one.path for one in conflicts))))
-    case = Case(here.local.branch, pending.name, here.head(), theirs, paths, conflicts, pending.facts)
+    case = Case(here.local.branch, pending.name, here.head(), theirs, outcome.edits, conflicts, pending.facts)
     verdict = given.judge(case)
     return verdict.conflicts, pending._replace(reasons={**pending.reasons, **verdict.reasons})
 
