@@ -37,7 +37,7 @@ _PLAIN = re.compile(
 _QUOTED_BEFORE = {
     "cli/files/stage.py": {"there", "here", "name"},
     "cli/branches/conflicts.py": {"name"},
-    "cli/branches/merge_rev.py": {"name", "marked[0]", "inside[0]"},
+    "cli/branches/merge_rev.py": {"name", "marked[0]", "placed[0]"},
     "dataset/params.py": {"name"},
     "versions/verbs/merge.py": {"name"},
     "versions/verbs/resolve.py": {"name"},

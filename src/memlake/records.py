@@ -95,7 +95,8 @@ class InnerConflict(NamedTuple):
     """A place inside a file that both sides changed differently; None stands for what a side does not have.
 
     `place` names it and is unique in its file: `model.lr`, `cell 3`, `id=17: price`. `where` says by which names and
-    values people may pick it: `{"id": 17, "column": "price"}`, `{"cell": 3}`.
+    values people may pick it: `{"id": 17, "column": "price"}`, `{"cell": 3}`. Where the sides are only described,
+    `exact` is a hash of what they are.
     """
 
     place: str
@@ -103,6 +104,7 @@ class InnerConflict(NamedTuple):
     ours: Any
     theirs: Any
     where: Mapping[str, Any] = MappingProxyType({})
+    exact: str = ""
 
 
 class MergeHow(NamedTuple):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -162,7 +163,10 @@ def make_place(name: str) -> str:
 
 def _describe_conflict(name: str, old: _Side, mine: _Side, other: _Side) -> InnerConflict:
     base, ours, theirs = (_describe_vector(name, side) for side in (old, mine, other))
-    return InnerConflict(make_place(name), base, ours, theirs, {"id": name})
+    rows = ((side.matrix, side.find(name)) for side in (old, mine, other))
+    held = [b"" if row is None else matrix[row].tobytes() for matrix, row in rows]
+    exact = hashlib.sha256(b"".join(hashlib.sha256(data).digest() for data in held)).hexdigest()
+    return InnerConflict(make_place(name), base, ours, theirs, {"id": name}, exact)
 
 
 def _describe_vector(name: str, side: _Side) -> str | None:

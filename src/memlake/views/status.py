@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from memlake.records import Conflict, Status, short
 from memlake.repo import Repo
@@ -13,7 +13,6 @@ from memlake.views.style import Style
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
-    from memlake.reports import Place
     from memlake.versions.kinds import Sides
 
 
@@ -206,38 +205,41 @@ _REASONS = {
 }
 
 
-def is_marked(repo: Repo, met: Conflict) -> bool:
-    """Whether the working file was given both sides, between markers."""
-    return repo.pending_merge.text(met.path) is not None
+class Inside(NamedTuple):
+    """What the working file of a conflict was given: both sides between markers, or ours at so many places."""
+
+    marked: bool = False
+    places: int = 0
+    why: str = ""  # it is decided as a whole
 
 
-def count_places(repo: Repo, met: Conflict) -> int:
-    """How many places inside a file are open; 0 if it is decided as a whole."""
-    return sum(bool(one.place) and one.choice is None for one in _list_places(repo, met))
+def look_inside(repo: Repo, conflicts: Sequence[Conflict]) -> dict[str, Inside]:
+    """What was written into the files of the first conflicts, where both sides have the file."""
+    found = {}
+    for met in conflicts[:MANY]:
+        if met.path.startswith(paths.FILES) and met.ours and met.theirs:
+            marked = met.written not in (None, met.ours) and repo.pending_merge.text(met.path) is not None
+            inner = () if marked else repo.pending_merge.places(met.path)
+            number = sum(bool(one.place) and one.choice is None for one in inner)
+            found[met.path] = Inside(marked, number, "".join(words.clean(one.why) for one in inner))
+    return found
 
 
-def _list_places(repo: Repo, met: Conflict) -> Sequence[Place]:
-    if met.ours is None or met.theirs is None or not met.path.startswith(paths.FILES):
-        return ()
-    return repo.pending_merge.places(met.path)
+def _describe(met: Conflict, inside: Inside | None) -> str:
+    if inside is None or met.status not in ("UU", "AA") or inside.marked:
+        return _REASONS.get(met.status, "")
+    if inside.places:
+        return f" ({words.count(inside.places, 'place')} inside; the file holds our side there, and all else of both)"
+    return f" ({inside.why or 'not text of a size that can be joined'}; the file holds our side)"
 
 
-def _describe(repo: Repo, met: Conflict) -> str:
-    if met.path.startswith(paths.FILES) and met.status in ("UU", "AA") and not is_marked(repo, met):
-        places = _list_places(repo, met)
-        if number := sum(bool(one.place) and one.choice is None for one in places):
-            return f" ({words.count(number, 'place')} inside; the file holds our side there, and all else of both)"
-        why = next((words.clean(one.why) for one in places if one.why), "not text of a size that can be joined")
-        return f" ({why}; the file holds our side)"
-    return _REASONS.get(met.status, "")
-
-
-def list_conflicts(repo: Repo, conflicts: Sequence[Conflict]) -> str:
+def list_conflicts(repo: Repo, conflicts: Sequence[Conflict], inside: Mapping[str, Inside] | None = None) -> str:
     """The paths, on one line when they are few; of memories and state, what both sides say."""
     known = [(one, repo.pending_merge.sides(one)) for one in conflicts[:MANY]]
     told = [line for _, both in known if both is not None for line in side_lines(both)]
     rest = [one for one, both in known if both is None] + list(conflicts[MANY:])
-    return "\n".join((*told, *([_list_paths(repo, rest)] if rest else [])))
+    inside = look_inside(repo, rest) if inside is None else inside
+    return "\n".join((*told, *([_list_paths(rest, inside)] if rest else [])))
 
 
 def side_lines(both: Sides) -> Iterator[str]:
@@ -248,8 +250,8 @@ def side_lines(both: Sides) -> Iterator[str]:
         yield f"    {title:<8}{said if len(said) <= _LONG else said[: _LONG - 1] + '…'}"
 
 
-def _list_paths(repo: Repo, conflicts: Sequence[Conflict]) -> str:
-    said = [_describe(repo, one) for one in conflicts[:MANY]]
+def _list_paths(conflicts: Sequence[Conflict], inside: Mapping[str, Inside]) -> str:
+    said = [_describe(one, inside.get(one.path)) for one in conflicts[:MANY]]
     names = [paths.display(one.path) + why for one, why in zip(conflicts, said, strict=False)]
     if len(conflicts) > MANY:
         names.append(f"and {len(conflicts) - MANY:,} more; see `memlake status`")

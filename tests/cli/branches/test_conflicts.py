@@ -115,6 +115,32 @@ def test_a_memory_and_a_state_value_are_settled_by_the_same_verb(run: Run, fork:
     assert run("state", "get", "port").out.strip() == "2"
 
 
+def test_of_two_memories_a_union_keeps_both_and_one_side_is_found_by_its_id(run: Run, memory_repo: Path) -> None:
+    run("remember", "The port is 1")
+    run("commit", "--allow-empty", "-m", "one")
+    run("switch", "-c", "dev")
+    name = run("memory", "ls", "--json").json["memories"][0]["memory_id"]
+    run("memory", "update", name, "The port is 2")
+    run("switch", "main")
+    run("memory", "update", name, "The port is 3")
+    run("merge", "dev", code=1)
+    assert run("conflicts").lines == [
+        f"memory {name} (changed on both sides)", "    ours:   The port is 3", "    theirs: The port is 2"
+    ]  # fmt: skip
+    run("resolve", name[-8:], "--latest")
+    run("resolve", name, "--union")
+    run("merge", "--continue")
+    assert {one["content"] for one in run("memory", "ls", "--json").json["memories"]} == {
+        "The port is 2", "The port is 3"
+    }  # fmt: skip
+    run("undo")
+    run("undo")
+    run("undo")
+    run("undo")
+    assert "Memory merged" in run("merge", "-X", "theirs", "dev").out
+    assert [one["content"] for one in run("memory", "ls", "--json").json["memories"]] == ["The port is 2"]
+
+
 def test_at_a_terminal_it_asks_for_each_place(run: Run, fork: Path, tmp_path: Path) -> None:
     run("merge", "dev", code=1)
     editor = tmp_path.parent / f"{tmp_path.name}-editor.sh"

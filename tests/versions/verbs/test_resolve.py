@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import memlake as ml
@@ -315,6 +317,32 @@ def test_a_purge_takes_the_answers_with_it(fork: ml.Repo, here: Path) -> None:
     assert "B2" not in (fork._local.state("answers") or "B2")  # hashes alone
     fork.purge(next(entry.oid for _, entry in fork.ls("dev", "files/t.txt")), reason="test")
     assert fork._local.read_answers() == []
+
+
+def test_a_vector_is_known_again_by_all_of_its_numbers(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    def embed(first: float, last: float = 0.0) -> bytes:
+        data = io.BytesIO()
+        np.savez(data, ids=np.array(["a", "b"]), vectors=np.array([[first] * 15 + [last], [1.0] * 16], np.float32))
+        return data.getvalue()
+
+    keep("base", {"e.npz": embed(1)})
+    repo.switch("dev", create=True)
+    keep("theirs", {"e.npz": embed(3)})
+    repo.switch("main")
+    keep("ours", {"e.npz": embed(2)})
+    assert [one.place for one in repo.merge("dev").places()] == ["id=a"]
+    repo.pending_merge.resolve("mean")
+    assert np.load(here / "e.npz")["vectors"][0, 0] == 2.5
+    repo.pending_merge.abort()
+    keep("ours, the last number alone", {"e.npz": embed(2, last=7)})
+    assert repo.merge("dev").recalled == ()
+    repo.pending_merge.abort()
+    assert not repo.merge("dev", strategy="mean").conflicts
+    assert np.load(here / "e.npz")["vectors"][0, 15] == 3.5
+
+
+def test_a_mean_has_no_meaning_for_a_text_and_waits(fork: ml.Repo) -> None:
+    assert [one.path for one in fork.merge("dev", strategy="mean").conflicts] == ["files/p.json", "files/t.txt"]
 
 
 # -- squash ------------------------------------------------------------------------------------------

@@ -58,19 +58,19 @@ def resolve(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], side: str 
     memlake resolve PATH --theirs --where 'id = 17'
     """
     meant = [find_path(repo, one) for one in given]
+    if side not in (None, "edit"):
+        say_left(repo, screen, repo.pending_merge.resolve(side, *meant, where=where))
+        return
     if side is None:
         _ask(repo, screen, meant, where)
-    elif side == "edit":
+    else:
         for path in dict.fromkeys(one.path for one in repo.pending_merge.places(*meant) if meant or not one.choice):
             edit(repo, screen, path)
-    else:
-        repo.pending_merge.resolve(side, *meant, where=where)
-    say_left(repo, screen)
+    say_left(repo, screen, _list_open(repo, ()))
 
 
-def say_left(repo: Repo, screen: Screen) -> None:
+def say_left(repo: Repo, screen: Screen, left: Sequence[Place]) -> None:
     """What is still open, or how to finish."""
-    left = _list_open(repo, ())
     if left:
         screen.line(f"{words.count(len(left), 'place')} left:")
         screen.lines(view.place_lines(left, screen, paths.here(repo.root)))

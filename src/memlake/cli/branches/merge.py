@@ -36,9 +36,9 @@ _strategy = click.option(
     "-X",
     "--strategy-option",
     "strategy",
-    type=click.Choice(["ours", "theirs", "union", "latest"]),
+    type=click.Choice(["ours", "theirs", "union", "latest", "mean"]),
     callback=lambda _ctx, _param, value: value or "",
-    help="Which side to take wherever both changed the same.",
+    help="Which side to take wherever both changed the same; mean is for vectors.",
 )
 _mainline = click.option(
     "-m",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memlake.cli.screen import Screen
@@ -14,7 +14,7 @@ from memlake.records import Conflict, Merged, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at
 from memlake.views import changes, patches, paths, stats, words
-from memlake.views.status import MANY, count_places, is_marked, list_conflicts
+from memlake.views.status import MANY, Inside, list_conflicts, look_inside
 from memlake.views.words import clean
 
 
@@ -45,9 +45,11 @@ def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -
     number = " and ".join(words.count(many, *nouns) for nouns, many in numbers.items())
     keep = "".join(f"{advice}\n" for advice in {kind.name: advice for kind, advice in reversed(known)}.values())
     why = "".join(f"{clean(reason)}.\n" for reason in merged.reasons)
+    inside = look_inside(repo, waiting)
+    steps = _next_steps(repo, waiting, verb, inside=inside)
     raise Conflicting(
         f"{what} stopped: {number} changed on both sides. {before}".rstrip()
-        + f"\n{list_conflicts(repo, waiting)}\n{why}{_next_steps(repo, waiting, verb)}{note}{keep}".rstrip()
+        + f"\n{list_conflicts(repo, waiting, inside)}\n{why}{steps}{note}{keep}".rstrip()
     )
 
 
@@ -59,12 +61,12 @@ def _say_recalled(merged: Merged) -> str:
     return f"{words.count(len(merged.recalled), 'place was', 'places were')} resolved as before: {told}{more}. "
 
 
-def _next_steps(repo: Repo, waiting: Sequence[Conflict], verb: str) -> str:
-    marked = [_as_typed(repo, one) for one in waiting if is_marked(repo, one)]
-    inside = [_as_typed(repo, one) for one in waiting if count_places(repo, one) and not is_marked(repo, one)]
+def _next_steps(repo: Repo, waiting: Sequence[Conflict], verb: str, *, inside: Mapping[str, Inside]) -> str:
+    looked = [(_as_typed(repo, one), inside[one.path]) for one in waiting[:MANY] if one.path in inside]
+    marked, placed = ([name for name, one in looked if one[field]] for field in (0, 1))
     edit = f"Edit the lines between the markers, then `memlake add {marked[0]}`. " if marked else ""
-    if inside:
-        edit += f"See the places with `memlake conflicts`, and settle them with `memlake resolve {inside[0]} --ours`.\n"
+    if placed:
+        edit += f"See the places with `memlake conflicts`, and settle them with `memlake resolve {placed[0]} --ours`.\n"
     name = marked[0] if marked else _as_typed(repo, waiting[0])
     return (
         f"The {verb} is waiting. What merged cleanly is already in your files.\n"

@@ -44,7 +44,7 @@ class Rebasing(NamedTuple):
         return {self.tip, self.onto, *(step.commit for step in self.todo), *self.rewritten.values()}
 
 
-STRATEGIES = ("ours", "theirs", "union", "latest")
+STRATEGIES = ("ours", "theirs", "union", "latest", "mean")
 
 
 class Pending(NamedTuple):
@@ -69,7 +69,7 @@ class Pending(NamedTuple):
     held: Mapping[str, bool] = MappingProxyType({})  # files that held already what they become: True; or were gone
     rebase: Rebasing | None = None
     reasons: Mapping[str, str] = MappingProxyType({})  # merge: by path, why a choice was made for it or was not
-    strategy: str = ""  # the side to take wherever both changed the same, "ours", "theirs", "union" or "latest"
+    strategy: str = ""  # the side to take wherever both changed the same, one of STRATEGIES
     squash: bool = False  # merge: one commit with one parent, and the memory lane stays
     drop: str | None = None  # stash: the ref to delete at the end. Never kept: one that has to wait stays
 

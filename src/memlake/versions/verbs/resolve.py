@@ -26,7 +26,7 @@ from memlake.versions.kinds import Joined, kind_at
 from memlake.versions.paths import file_path, matches, plain
 from memlake.versions.verbs import merge_to_stage, strategy
 
-SIDES = (*STRATEGIES, "both", "mean")
+SIDES = (*STRATEGIES, "both")
 _KEPT = 1000  # answers that are remembered
 _COMPARISON = re.compile(r"\s*([^=!<>\s][^=!<>]*?)\s*(!=|==|=)\s*(.+?)\s*")
 
@@ -122,7 +122,17 @@ def resolve(here: Checkout, side: str, wanted: Wanted) -> tuple[Place, ...]:
     _settle(here, [(one, dict.fromkeys(places, side)) for one, places in named], (f"resolve --{side}", detail))
     if wanted.remember:
         _remember(here, [(one, place, side) for one, places in named for place in places])
-    return tuple(place for place in list_places(here) if place.choice is None)
+    return _list_open(here, met)
+
+
+def _list_open(here: Checkout, known: Sequence[_Met]) -> tuple[Place, ...]:
+    """What is open anywhere. What is inside the known ones has not changed, and finding it out costs a merge."""
+    rows = {one.path: one for one in here.local.conflicts()}
+    others = tuple(path for path in rows if path not in {met.conflict.path for met in known})
+    met = [one._replace(conflict=rows[one.conflict.path]) for one in known]
+    met += _find_met(here, others) if others else []
+    places = (place for one in sorted(met, key=lambda one: one.conflict.path) for place in _describe(here, one))
+    return tuple(place for place in places if place.choice is None)
 
 
 def _pick(here: Checkout, met: _Met, wanted: Wanted) -> list[str]:
@@ -316,7 +326,7 @@ def _hash_place(here: Checkout, met: _Met, place: str) -> str:
     if inner is None:
         return _hash(here, one.path, *(side and f"{side.oid} {side.mode}" for side in (one.base, one.ours, one.theirs)))
     name = "" if "line" in inner.where else place
-    return _hash(here, one.path, name, inner.base, inner.ours, inner.theirs)
+    return _hash(here, one.path, name, inner.base, inner.ours, inner.theirs, inner.exact)
 
 
 def _hash(here: Checkout, *values: Any) -> str:

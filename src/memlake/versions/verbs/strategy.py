@@ -85,9 +85,9 @@ def settle_paths(history: History, outcome: Outcome, settle: Settle) -> Outcome:
         how = settle(one.path)
         side, entry = _choose_whole(one, how), one.ours or one.theirs
         keeps_other = entry is not None and history.kinds[entry.kind].settle is not None
-        if side == "union":
-            side = "both" if keeps_other and one.ours and one.theirs else ""
-        if not side:
+        if side == "union" and keeps_other and one.ours and one.theirs:
+            side = "both"
+        if side not in ("ours", "theirs", "both"):
             conflicts.append(one)
         elif keeps_other:
             conflicts.append(one._replace(choice=side))
