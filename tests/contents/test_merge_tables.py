@@ -325,3 +325,8 @@ def test_rows_that_hold_json_text_stay_text() -> None:
     line = json.dumps({"id": 1, "text": "ä\u2028"}, ensure_ascii=False)
     found = merge(line + "\n", line + '\n{"id": 2}\n', line.replace("ä", "ö") + "\n", name="a.jsonl")
     assert found.data == (line.replace("ä", "ö") + '\n{"id": 2}\n').encode()
+
+
+def test_a_csv_without_a_header_is_joined_and_stays_without_one() -> None:
+    base = "5.1,3.5,setosa\n4.9,3.0,setosa\n6.0,1,virginica\n"
+    assert merge_csv(base, base + "7,1,a\n", base.replace("3.0", "3.1")) == base.replace("3.0", "3.1") + "7,1,a\n"

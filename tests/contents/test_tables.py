@@ -166,3 +166,29 @@ def test_a_field_of_several_types_leaves_the_others_as_they_are(tmp_path: Path) 
 def test_odd_csv_is_read_as_it_is_meant(tmp_path: Path, old: str | bytes, new: str, changed: int) -> None:
     found = diff(tmp_path, old, new)
     assert (found.changed or found.added, found.removed in (0, 1)) == (changed, True)
+
+
+def test_a_csv_without_a_header_has_numbered_columns(tmp_path: Path) -> None:
+    old = "1,ann,3.5\n2,bob,4.0\n3,cy,1.0\n"
+    found = diff(tmp_path, old, old.replace("4.0", "4.5") + "4,di,2.0\n")
+    assert (found.old_rows, found.key.columns, found.columns) == (3, ("column1",), ())
+    assert found.rows[0] == RowChange("M", {"column1": "2"}, {"column3": ("4.0", "4.5")})
+    assert found.rows[1].row == {"column1": "4", "column2": "di", "column3": "2.0"}
+    marked = diff(tmp_path, "\ufeff" + old, old)
+    assert marked.is_empty
+
+
+@pytest.mark.parametrize("header", ["country,2019,2020", "id,1,2", "2019,2020,n", '"1a",b,c'])
+def test_names_that_look_like_numbers_are_names_where_a_name_is_beside_them(tmp_path: Path, header: str) -> None:
+    found = diff(tmp_path, f"{header}\nx,1,2\n", f"{header}\nx,1,3\n")
+    assert (found.old_rows, found.changed, found.columns) == (1, 1, ())
+
+
+def test_structs_of_two_shapes_are_compared_by_the_fields_of_both(tmp_path: Path) -> None:
+    old = '{"id": 1, "p": {"x": 1}, "l": [{"a": 1}]}\n{"id": 2, "p": {"x": 2}, "l": []}\n'
+    new = '{"id": 1, "p": {"x": 1, "y": null}, "l": [{"a": 1}]}\n{"id": 2, "p": {"x": 2, "y": 7}, "l": [{"b": "n"}]}\n'
+    found = diff(tmp_path, old, new, "jsonl")
+    assert found.cells == {"p": 1, "l": 1}
+    assert [row.row for row in found.rows] == [{"id": 2}]
+    assert {change.name for change in found.columns} == {"p", "l"}
+    assert not found.notes

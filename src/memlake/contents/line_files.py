@@ -96,15 +96,15 @@ def write_lines(ours: LineFile, theirs: LineFile, written: Written, texts: Seque
 class Fields:
     """How a file writes the values of a record: its delimiter, and which columns it puts in quotes."""
 
-    def __init__(self, file: LineFile, delimiter: str, width: int) -> None:
-        self.file, self.delimiter, self.width = file, delimiter, width
+    def __init__(self, file: LineFile, delimiter: str, width: int, header: int = 1) -> None:
+        self.file, self.delimiter, self.width, self.header = file, delimiter, width, header
         self._field = re.compile(rf'"(?:[^"]|"")*"|[^{re.escape(delimiter)}]*')
         self._needs = re.compile(rf'[{re.escape(delimiter)}"\r\n]')
 
     @cached_property
     def quoted(self) -> tuple[bool, ...]:
         """Which columns stand in quotes although they need not, by the first records."""
-        rows = [self.split(number) for number in range(1, min(len(self.file), _SAMPLE))]
+        rows = [self.split(number) for number in range(self.header, min(len(self.file), _SAMPLE))]
         return tuple(bool(rows) and all(row[place].startswith('"') for row in rows) for place in range(self.width))
 
     def split(self, number: int) -> list[str]:

@@ -81,9 +81,9 @@ def _merge_csv(contents: Sequence[Content], how: MergeHow) -> Merged:
 
 def _open_fields(text: CsvText) -> Fields:
     file = LineFile(text.data, quoted=True)
-    if len(file) != text.table.num_rows + 1 or (file.blanks and text.table.num_columns == 1):
+    if len(file) != text.table.num_rows + text.header or (file.blanks and text.table.num_columns == 1):
         raise ValueError("its lines are not its rows")
-    return Fields(file, text.delimiter, text.table.num_columns)
+    return Fields(file, text.delimiter, text.table.num_columns, text.header)
 
 
 def _write_csv(merged: RowMerge, ours: Fields, theirs: Fields, texts: Sequence[CsvText]) -> bytes:
@@ -114,22 +114,25 @@ def _write_csv(merged: RowMerge, ours: Fields, theirs: Fields, texts: Sequence[C
     source[(merged.ours >= 0) & is_touched[merged.ours]] = 2
     if not is_written_alike:
         source[merged.ours < 0] = 2
-    number = np.where(source == 1, merged.theirs, merged.ours) + 1  # the first record is the header
+    number = np.where(source == 1, merged.theirs + theirs.header, merged.ours + ours.header)
     lines: list[str] = []
     quoted = [ours.quoted[place] if place is not None else all(ours.quoted) for place in places[0]]
     for at in np.flatnonzero(source == 2).tolist():
         mine, other = int(merged.ours[at]), int(merged.theirs[at])
         number[at] = len(lines)
         fields = [
-            ours.split(mine + 1) if mine >= 0 else None,
-            theirs.split(other + 1) if other >= 0 and (mine < 0 or mine in cells or not is_same_layout[0]) else None,
+            ours.split(mine + ours.header) if mine >= 0 else None,
+            theirs.split(other + theirs.header)
+            if other >= 0 and (mine < 0 or mine in cells or not is_same_layout[0])
+            else None,
         ]
         lines.append(_write_record(ours, fields, places, (quoted, cells.get(mine, set()) if mine >= 0 else None)))
-    header = _write_header(ours, theirs, merged.columns, texts) if not is_same_layout[0] else None
-    source, number = np.append(np.int8(2 if header is not None else 0), source), np.append(0, number)
-    if header is not None:
-        number[1:][source[1:] == 2] += 1
-        lines.insert(0, header)
+    if ours.header and is_same_layout[0]:
+        source, number = np.append(np.int8(0), source), np.append(0, number)
+    elif ours.header:
+        number[source == 2] += 1
+        source, number = np.append(np.int8(2), source), np.append(0, number)
+        lines.insert(0, _write_header(ours, theirs, merged.columns, texts))
     return write_lines(ours.file, theirs.file, Written(source, number), lines)
 
 
@@ -247,7 +250,7 @@ def _read_lines(content: Content, side: Side, key: Key) -> _JsonLines:
     if len(file) != side.rows:
         raise ValueError("its lines are not its rows")
     names = list(key.columns)
-    empty = pa.schema([side.schema.field(name) for name in names]).empty_table()
+    empty = pa.Table.from_batches([], pa.schema([side.schema.field(name) for name in names]))
     columns = pa.concat_tables([empty, *(one.read(names) for one in side.pieces)])
     lines = file.as_array()
     table = pa.table([*columns.columns, lines], [*key.columns, _LINE])

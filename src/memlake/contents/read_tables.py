@@ -6,6 +6,7 @@ import contextlib
 import csv
 import io
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -20,6 +21,8 @@ from memlake.contents.content import Content, Unreadable
 from memlake.rows.compare import Piece, Side
 
 _DELIMITERS = ",;\t|"
+_VALUE = re.compile(r"[+-]?(\d+([.,]\d*)?|\.\d+)([eE][+-]?\d+)?|nan|\d{4}-\d\d-\d\d([ T].*)?", re.IGNORECASE)
+_MARK = b"\xef\xbb\xbf"
 _HEAD = 1 << 16
 _BLOCK = 1 << 20
 _LONGEST = 1 << 30  # bytes of a block, that is of a line
@@ -126,13 +129,16 @@ class CsvText(NamedTuple):
     mark: bytes  # what stands before the text in a file of that encoding
     delimiter: str
     table: pa.Table
+    header: int = 1  # lines before the first row: none if the first line is a row itself
 
 
 def read_csv(content: Content) -> CsvText:
     encoding, head = _find_encoding(content)
     delimiter = "\t" if content.suffix in ("tsv", "tab") else _find_delimiter(head)
-    first = next((row for row in csv.reader(io.StringIO(head, newline=""), delimiter=delimiter) if row), [])
-    names = _unique_names([name.removeprefix("\ufeff") for name in first])
+    rows = list(islice((row for row in csv.reader(io.StringIO(head, newline=""), delimiter=delimiter) if row), 20))
+    first = [name.removeprefix("\ufeff") for name in rows[0]] if rows else []
+    header = 0 if _is_row(first, rows[1:]) else 1
+    names = _unique_names(first) if header else [f"column{number}" for number in range(1, len(first) + 1)]
     data, mark = content.read(), b""
     if encoding.startswith("utf-16"):
         mark, data = data[:2], data[2:]
@@ -150,8 +156,12 @@ def read_csv(content: Content) -> CsvText:
             null_values=[],
             check_utf8=True,
         ),
-    ).slice(1)
-    return CsvText(data, encoding, mark, delimiter, table)
+    )
+    if not header and data.startswith(_MARK):  # which the reader takes for a part of the first value
+        column = table.column(0)
+        rest = pa.array([str(column[0]).removeprefix("\ufeff")], pa.string())
+        table = table.set_column(0, names[0], pa.chunked_array([rest, *column.slice(1).chunks]))
+    return CsvText(data, encoding, mark, delimiter, table.slice(header), header)
 
 
 def _open_csv(content: Content) -> Side:
@@ -181,6 +191,20 @@ def _find_delimiter(head: str) -> str:
         if len(widths) == 1 and widths.pop() > 1:
             return sign
     return ","
+
+
+def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first line is a row and not the names of the columns.
+
+    It begins with a number or a date, which no name does, and has one in every column that has nothing else below.
+    """
+    if not first or not _VALUE.fullmatch(first[0].strip()):
+        return False
+    for place, cell in enumerate(first):
+        below = [row[place] for row in rows if len(row) > place and row[place].strip()]
+        if below and all(map(_VALUE.fullmatch, below)) and cell.strip() and not _VALUE.fullmatch(cell.strip()):
+            return False
+    return True
 
 
 def _unique_names(names: Sequence[str]) -> list[str]:

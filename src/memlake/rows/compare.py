@@ -310,12 +310,15 @@ class Comparison:
         self._register(0, keys, old)
         self._register(1, keys, new)
         return self._read_matches(
-            compose("SELECT a.i AS a, b.i AS b FROM old AS a FULL JOIN new AS b ON {}", _join_on(len(keys)))
+            compose(
+                "SELECT coalesce(a.i, -1) AS a, coalesce(b.i, -1) AS b FROM old AS a FULL JOIN new AS b ON {}",
+                _join_on(len(keys)),
+            )
         )
 
     def _read_matches(self, query: Sql) -> Matches:
         found = self._query(query)
-        ours, theirs = (_numbers(found[name].fill_null(-1)) for name in ("a", "b"))
+        ours, theirs = (_numbers(found[name]) for name in ("a", "b"))
         both = (ours >= 0) & (theirs >= 0)
         order = np.argsort(theirs[both], kind="stable")
         return Matches((), ours[both][order], theirs[both][order], np.sort(ours[theirs < 0]), np.sort(theirs[ours < 0]))
@@ -333,7 +336,8 @@ class Comparison:
         ]
         return self._read_matches(
             compose(
-                "SELECT a.i AS a, b.i AS b FROM {} AS a FULL JOIN {} AS b ON {} AND a.n = b.n",
+                "SELECT coalesce(a.i, -1) AS a, coalesce(b.i, -1) AS b "
+                "FROM {} AS a FULL JOIN {} AS b ON {} AND a.n = b.n",
                 *copies,
                 _join_on(len(pairs)),
             )
@@ -347,8 +351,8 @@ class Comparison:
         start, stop = (int(rows[0]), int(rows[-1]) + 1) if len(rows) else (0, 0)
         columns = [self.sides[number].read(pair, start, stop) for pair in pairs]
         if len(rows) != stop - start:
-            columns = [column.take(pa.array(rows - start)) for column in columns]
-        table = pa.table([pa.array(rows), *columns], ["i", *(f"c{place}" for place in range(len(columns)))])
+            columns = [column.take(as_array(rows - start)) for column in columns]
+        table = pa.table([as_array(rows), *columns], ["i", *(f"c{place}" for place in range(len(columns)))])
         self.con.register(("old", "new")[number], table)
 
     def _query(self, query: Sql) -> pa.Table:
@@ -369,7 +373,7 @@ class Comparison:
         if len(matches.old):
             columns = [side.read(pair, 0, side.rows) for side in self.sides]
             old, new = (
-                column.take(pa.array(rows)) for column, rows in zip(columns, (matches.old, matches.new), strict=True)
+                column.take(as_array(rows)) for column, rows in zip(columns, (matches.old, matches.new), strict=True)
             )
             differing = self.find_unequal(old, new)
             olds.append(matches.old[differing])
@@ -396,6 +400,12 @@ class Comparison:
         """Where two columns of one length differ."""
         if old.equals(new):
             return NO_ROWS
+        kind = old.type
+        if not (old.null_count or new.null_count or pa.types.is_nested(kind) or pa.types.is_float16(kind)):
+            mask = pc.not_equal(old, new)  # about half the time of the engine, which alone says what NULL equals
+            if pa.types.is_floating(kind):
+                mask = pc.and_not(mask, pc.and_(pc.is_nan(old), pc.is_nan(new)))
+            return _numbers(pa.chunked_array([pc.indices_nonzero(mask)]))
         self.con.register("pair_old", pa.table([old], ["a"]))
         self.con.register("pair_new", pa.table([new], ["b"]))
         found = self._query(
@@ -440,8 +450,16 @@ class Reader:
 
     def take(self, name: str, rows: Numbers, kind: pa.DataType | None = None) -> pa.ChunkedArray:
         """A column at some rows, in the type that is wanted."""
-        column = self.read_column(name, 0, self.rows).take(pa.array(rows))
+        column = self.read_column(name, 0, self.rows).take(as_array(rows))
         return column if kind is None else _cast(column, kind)
+
+    def has_same(self, name: str, other: Reader) -> bool:
+        """Whether a column is surely the same in another table, without reading it."""
+        if len(self.pieces) != len(other.pieces) or not self.schema.field(name).equals(other.schema.field(name)):
+            return False
+        pairs = zip(self.pieces, other.pieces, strict=True)
+        tokens = ((mine.identify(name), its.identify(name), mine.rows == its.rows) for mine, its in pairs)
+        return all(mine is not None and mine == its and same for mine, its, same in tokens)
 
     def renumber(self, number: int) -> Reader:
         """The same table as the other side of a comparison; what was read is shared."""
@@ -480,7 +498,7 @@ def find_repeated(con: duckdb.DuckDBPyConnection, sides: Sequence[Sequence[pa.Ch
     columns = [f"c{place}" for place in range(len(sides[0]))]
     by = join(", ", map(identifier, columns))
     for number, side in enumerate(sides):
-        con.register(f"side{number}", pa.table([pa.array(np.arange(len(side[0]))), *side], ["i", *columns]))
+        con.register(f"side{number}", pa.table([as_array(np.arange(len(side[0]))), *side], ["i", *columns]))
     tables = [identifier(f"side{number}") for number in range(len(sides))]
     twice = join(
         " UNION ", [compose("SELECT {0} FROM {1} GROUP BY {0} HAVING count(*) > 1", by, one) for one in tables]
@@ -503,9 +521,15 @@ def _join_on(count: int) -> Sql:
     return join(" AND ", [compose("a.{0} IS NOT DISTINCT FROM b.{0}", name) for name in names])
 
 
+def as_array(numbers: Numbers) -> pa.Array:
+    """Numbers as Arrow has them. pa.array() would load pandas where it is installed, a quarter of a second."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))])
+
+
 def _numbers(column: pa.ChunkedArray) -> Numbers:
-    numbers: Numbers = column.to_numpy().astype(np.int64, copy=False)
-    return numbers
+    """The other way round, for the same reason not by to_numpy()."""
+    chunks = [np.from_dlpack(chunk) for chunk in column.cast(pa.int64()).chunks if len(chunk)]
+    return np.concatenate(chunks) if chunks else NO_ROWS
 
 
 def _key_rank(name: str) -> tuple[bool, bool]:
@@ -555,13 +579,15 @@ def _find_common_type(old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
     texts = [pa.types.is_string(kind) or pa.types.is_large_string(kind) for kind in (old, new)]
     if any(pa.types.is_null(kind) for kind in (old, new)):
         return new if pa.types.is_null(old) else old
+    if any(map(pa.types.is_nested, (old, new))):
+        return _find_common_nested(old, new)
     if all(texts):
         return pa.large_string()
     if all(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) for kind in (old, new)):
         return pa.large_binary()
     if any(texts):
         other = new if texts[0] else old
-        return None if pa.types.is_nested(other) or pa.types.is_binary(other) else pa.large_string()
+        return None if pa.types.is_binary(other) else pa.large_string()
     if all(pa.types.is_integer(kind) for kind in (old, new)):
         return pa.decimal128(20) if any(pa.types.is_uint64(kind) for kind in (old, new)) else pa.int64()
     if all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in (old, new)):
@@ -572,3 +598,26 @@ def _find_common_type(old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
     zones = {kind.tz for kind in (old, new) if pa.types.is_timestamp(kind)}
     unit = "ns" if any(pa.types.is_timestamp(kind) and kind.unit == "ns" for kind in (old, new)) else "us"
     return pa.timestamp(unit, zones.pop()) if all(moments) and len(zones) == 1 else None
+
+
+def _find_common_nested(old: pa.DataType, new: pa.DataType) -> pa.DataType | None:
+    """Structs with the fields of both, where one that a side does not have is null there; lists of such."""
+    old, new = _plain_type(old), _plain_type(new)
+    if pa.types.is_struct(old) and pa.types.is_struct(new):
+        sides = [{field.name: field.type for field in kind} for kind in (old, new)]
+        if any(len(side) < kind.num_fields for side, kind in zip(sides, (old, new), strict=True)):
+            return None  # two fields of one name
+        fields = []
+        for name in dict.fromkeys((*sides[0], *sides[1])):
+            kinds = [_plain_type(side[name]) for side in sides if name in side]
+            kind = _find_common_type(kinds[0], kinds[-1])
+            if kind is None:
+                return None
+            fields.append(pa.field(name, kind))
+        return pa.struct(fields)
+    lists = [pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+             for kind in (old, new)]  # fmt: skip
+    if all(lists):
+        inner = _find_common_type(_plain_type(old.value_type), _plain_type(new.value_type))
+        return pa.large_list(inner) if inner is not None else None
+    return None

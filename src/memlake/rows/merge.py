@@ -96,10 +96,16 @@ def find_key(readers: Readers) -> Key:
     fields = [dict(zip(one.schema.names, one.schema.types, strict=True)) for one in readers]
     shared = {name: kind for name, kind in fields[0].items() if all(one.get(name) == kind for one in fields[1:])}
     for pair in list_candidates([Pair(name, name, kind) for name, kind in shared.items()]):
-        old, *others = (one.read(pair, 0, one.rows) for one in readers)
+        old, *others = _read_sides(readers, pair)
         if is_unique(old) and all(old.equals(one) or (is_unique(one) and has_overlap(old, one)) for one in others):
             return Key((pair.new,), "found")
     return Key()
+
+
+def _read_sides(readers: Readers, pair: Pair) -> list[pa.ChunkedArray]:
+    """A column of the key on all sides. Where it is surely the same as in the base, it is read once."""
+    base = readers[0].read(pair, 0, readers[0].rows)
+    return [base, *(base if one.has_same(pair.new, readers[0]) else one.read(pair, 0, one.rows) for one in readers[1:])]
 
 
 def merge_rows(sides: Readers, key: Key, how: MergeHow, describe: Describe | None = None) -> RowMerge:
@@ -162,7 +168,8 @@ class _Joining:
                 raise Unjoinable(f"the key {name!r} has types on the sides that cannot be compared")
             keys.append(Pair(name, name, kinds[0]))
         readers = (self.base, self.ours, self.theirs)
-        repeated = find_repeated(self.con, [[side.read(pair, 0, side.rows) for pair in keys] for side in readers])
+        columns = [_read_sides(readers, pair) for pair in keys]
+        repeated = find_repeated(self.con, [list(side) for side in zip(*columns, strict=True)])
         if any(map(len, repeated)):
             counts = ", ".join(f"{len(rows):,}" for rows in repeated)
             self.notes.append(

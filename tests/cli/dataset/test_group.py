@@ -181,7 +181,7 @@ def test_merge_joins_two_versions_by_key_and_cell(run: Run, repo: Path) -> None:
         "Merged pets@1.0.1 and pets@1.0.2 over pets@1.0.0, matched by id.",
         "Saved as pets@1.0.3: 2 rows.",
     ]
-    assert run("dataset", "preview", "pets").lines[2:] == ["1   A", "3   c"]
+    assert run("dataset", "preview", "pets").lines[2:] == [" 1  A", " 3  c"]
     shape = run("dataset", "merge", "pets@1.0.1", "pets@1.0.2", "--json").json["merged"]
     assert (shape["version"], shape["base"], shape["key"], shape["reused"]) == (
         "pets@1.0.3", "pets@1.0.0", ["id"], True,
