@@ -207,6 +207,16 @@ class Settings:
     embedding_batch_size: int = _data(32, "how many texts are embedded together", least=1)
     embedding_flush_seconds: float = _data(1.0, "how long a text waits to be embedded with others", least=0)
     embedding_timeout: float = _data(30.0, "how many seconds a provider has to answer", least=0.1)
+    model_command: str = _acting(
+        "a program that reads a question and prints an answer, for `diff --summarize`; it goes before model.url",
+        "runs this program and gives it what differs between versions",
+    )
+    model_url: str = _acting(
+        "the address of a model that speaks like OpenAI's, such as http://localhost:11434/v1",
+        "sends what differs between versions there",
+    )
+    model_model: str = _acting("the model that is asked for at model.url", "asks the service for this model")
+    model_timeout: float = _data(60.0, "how many seconds a model has to answer", least=0.1)
     memory_enabled: bool = _data(True, "whether agents may store and search memories here")
     memory_org: str = _data("local", "the organisation whose memories are seen and stored here; * sees all of them")
     memory_secrets: str = _data(

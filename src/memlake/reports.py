@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from memlake.records import Author, Change, Commit
+from memlake.records import Author, Change, Commit, Entry
 
 
 class About(NamedTuple):
@@ -250,3 +250,43 @@ class Running(NamedTuple):
     @property
     def has_newer(self) -> bool:
         return self.other is not None and self.other.time > self.time
+
+
+class Measured(NamedTuple):
+    """What was measured on both sides, and by how much each number differs."""
+
+    old: Mapping[str, Any] = MappingProxyType({})
+    new: Mapping[str, Any] = MappingProxyType({})
+    deltas: Mapping[str, float] = MappingProxyType({})
+
+
+class Touched(NamedTuple):
+    """A thing that was made from what changed: which one from the old content, which one from the new."""
+
+    kind: str  # checkpoint, dataset, prompt, file ...
+    name: str
+    old: str  # a commit or a version; empty if none is known
+    new: str
+    metrics: Measured
+
+
+class PathSummary(NamedTuple):
+    """A path that changed: what differs inside, what was measured of it, what rests on it, which memories name it."""
+
+    status: str
+    path: str
+    old: Entry | None = None
+    new: Entry | None = None
+    inside: Any = None  # the Explanation of the change
+    metrics: Measured = Measured()
+    touches: tuple[Touched, ...] = ()
+    memories: tuple[str, ...] = ()
+
+
+class DiffSummary(NamedTuple):
+    """A diff and what it touches. `metrics` are those recorded last on each side."""
+
+    old: str  # the rev; empty for the stage or the working files
+    new: str
+    paths: tuple[PathSummary, ...]
+    metrics: Measured

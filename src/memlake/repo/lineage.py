@@ -55,7 +55,7 @@ def trace(repo: Repo, of: str, asked: Asked) -> Lineage:
         assert thing.commit is not None
         root = versions.commit_facts.add_commit(graph, repo._look(), thing.commit, use_id=use_id)
     found = graph.around(root, asked)
-    nodes = {id: node._replace(kind=_kind_of(node.kind, node.name)) for id, node in found.nodes.items()}
+    nodes = {id: node._replace(kind=kind_of_node(node.kind, node.name)) for id, node in found.nodes.items()}
     return found._replace(nodes=nodes)
 
 
@@ -85,8 +85,13 @@ def _choose_rows(where: str) -> tuple[int, ...]:
     return (value,)
 
 
-def gather(repo: Repo, thing: Thing) -> tuple[Graph, Callable[[Use], str], Versions | None]:
-    """Everything that is recorded in the repo; room by room, each only if it holds something."""
+def gather(
+    repo: Repo, thing: Thing, *, tips: Iterable[Commit] = (), apart: frozenset[str] = frozenset()
+) -> tuple[Graph, Callable[[Use], str], Versions | None]:
+    """Everything that is recorded in the repo; room by room, each only if it holds something.
+
+    `tips`: commits from which to look beside HEAD. `apart`: tree paths that are never drawn as one of many.
+    """
     graph, here = versions.graph.Graph(), repo._look()
     head = here.head()
     found: Versions | None = None
@@ -99,9 +104,10 @@ def gather(repo: Repo, thing: Thing) -> tuple[Graph, Callable[[Use], str], Versi
         memories.lineage.add_memories(
             graph, here.history, lane, seen=seen, find=lambda names: _find_names(graph, here, names, use_id)
         )
-    tips = {commit.oid: commit for commit in (head, thing.file[2] if thing.file else None, thing.commit) if commit}
-    work = [commit for commit in tips.values() if commit.lane == "work"]
-    apart = frozenset([thing.file[0]] if thing.file else [])
+    named = (head, thing.file[2] if thing.file else None, thing.commit, *tips)
+    ends = {commit.oid: commit for commit in named if commit}
+    work = [commit for commit in ends.values() if commit.lane == "work"]
+    apart = apart | frozenset([thing.file[0]] if thing.file else [])
     versions.commit_facts.add_commits(graph, here, work, use_id=use_id, apart=apart)
     return graph, use_id, found
 
@@ -129,7 +135,7 @@ def _may_be_path(name: str) -> bool:
     return 0 < len(name) < 1000 and "\n" not in name and "\0" not in name
 
 
-def _kind_of(kind: str, name: str) -> str:
+def kind_of_node(kind: str, name: str) -> str:
     """Of files the checkpoints and prompts have names of their own."""
     if kind != "file":
         return kind

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         BlameLine,
         Cleaned,
         Described,
+        DiffSummary,
         Match,
         Measurement,
         Operation,
@@ -243,6 +245,19 @@ class Repo(Opened):
     ) -> Any | None:
         """Both sides of embeddings or images that changed, to be drawn; None for anything else. As in `explain`."""
         return sketch_change(self, change, Asked(worktree, tuple(key), None, None, revs, False))
+
+    def summarize(
+        self, changes: Sequence[Change], *, sides: tuple[str, str], worktree: bool = False, key: Sequence[str] = (),
+    ) -> DiffSummary:  # fmt: skip
+        """What a diff touches: things made from what changed, memories that name it, and metrics of all of them.
+
+        `changes` are those of `diff`, `sides` the revs that it compared: ":" is the stage, "" the working folder.
+        """
+        # By name: its records would make every other verb start later.
+        summaries = importlib.import_module("memlake.repo.summarize")
+        how = Asked(worktree, tuple(key), 5, None, sides, as_bytes=False)
+        found: DiffSummary = summaries.summarize_changes(self, changes, sides, how)
+        return found
 
     def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
         """What a path holds in a commit; ":" is the stage."""

@@ -27,6 +27,8 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     with --stat, --numstat and --shortstat instead of it lines_added and
                                     lines_removed, null for what is not text; with --name-only and --name-status
                                     neither, and no file is looked into
+    diff --summarize  summary, sentences, model    DiffSummary, the same in sentences; `model` is null, or {words,
+                                    problem} with the words as {who, text} or why there are none
     doctor      ok, checks          Check
     du          usage               Usage
     fsck        ok, report          FsckReport

@@ -205,7 +205,7 @@ def test_a_redirect_is_not_followed_so_the_key_stays(status: int, service: FakeS
 )
 def test_an_answer_that_is_no_json_is_unavailable(body: bytes, service: FakeService) -> None:
     service.answers(body)
-    with pytest.raises(Unavailable, match=r"openai at .* not a list of vectors"):
+    with pytest.raises(Unavailable, match=r"openai at .* not JSON"):
         opened("openai", service).embed(["x"])
 
 

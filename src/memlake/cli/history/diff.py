@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import os
 from collections.abc import Sequence
 from typing import Any
@@ -32,6 +33,7 @@ from memlake.views import changes, patches, paths, plots, stats
 @click.option(
     "--plot", metavar="FILE", help="Draw embeddings or images that differ into FILE, an .svg or .png; name one path."
 )
+@click.option("--summarize", is_flag=True, help="Say in sentences what changed and what it touches.")
 @click.option("--memory", "lane", flag_value="memory", help="Compare the memory lane of two commits or branches.")
 @click.option("--all", "lane", flag_value="all", help="Compare both lanes.")
 def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -> int:
@@ -60,7 +62,11 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
     view = patches.open_view(repo, screen, worktree=worktree, detail=detail)
     if how["plot"] is not None:
         _write_plot(repo, rows, how["plot"], detail, worktree=worktree)
-    if screen.as_json:
+    if how["summarize"] and not how["quiet"]:
+        # By name: only this option pays for it.
+        show = importlib.import_module("memlake.cli.history.summarize").show_summary
+        show(repo, screen, rows, view, detail=detail)
+    elif screen.as_json:
         screen.json({"changes": [stats.row_shape(view, row, detail) for row in rows], "conflicts": unmerged})
     elif not how["quiet"]:
         with screen.pages():

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
-from memlake.errors import Denied, Error, InvalidInput, Unavailable
+from memlake.errors import Denied, Error, InvalidInput, Unavailable, pasted
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse
@@ -33,6 +33,8 @@ class Endpoint:
     key_name: str = ""  # the environment's name for the key: safe to show
     key: str = field(default="", repr=False)
     timeout: float = 30.0
+    settings: str = "embedding"  # the room of the settings that name it, for hints
+    lost: str = "Nothing was embedded."  # what did not happen where it fails
 
     def __post_init__(self) -> None:
         try:
@@ -41,7 +43,7 @@ class Endpoint:
         except ValueError:  # a bracket that does not close, a port that is no number
             parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise InvalidInput(f"embedding.url takes an address as https://host/..., for {self.provider}.")
+            raise InvalidInput(f"{self.settings}.url takes an address as https://host/..., for {self.provider}.")
         if "@" in parts.netloc:
             raise InvalidInput(f"the address of {self.provider} has a name or password in it. It was not used.")
         if not (self.key.isascii() and self.key.isprintable()):  # http.client would print such a key in its error
@@ -146,8 +148,8 @@ def _parse_body(endpoint: Endpoint, body: bytes) -> Any:
     except ValueError:  # not JSON, not UTF-8, or with NaN in it
         shown = _quote_body(endpoint, body)
         raise Unavailable(
-            f"{endpoint.provider} at {endpoint.host} answered with something that is not a list of vectors: {shown}",
-            hint="Check `embedding.url`: it is the address before /embeddings or /api/embed.",
+            f"{endpoint.provider} at {endpoint.host} answered with something that is not JSON: {shown}",
+            hint=f"Check `{endpoint.settings}.url`: it is the address before /embeddings or /chat.",
         ) from None
 
 
@@ -156,16 +158,16 @@ def _parse_body(endpoint: Endpoint, body: bytes) -> Any:
 
 def _silent(endpoint: Endpoint) -> Unavailable:
     return Unavailable(
-        f"{endpoint.provider} at {endpoint.host} did not answer within {endpoint.timeout:g} s. Nothing was embedded.",
-        hint=f"Wait longer: memlake config embedding.timeout {endpoint.timeout * 2:g}",
+        f"{endpoint.provider} at {endpoint.host} did not answer within {endpoint.timeout:g} s. {endpoint.lost}",
+        hint=f"Wait longer: memlake config {pasted(f'{endpoint.settings}.timeout')} {endpoint.timeout * 2:g}",
     )
 
 
 def _unreachable(endpoint: Endpoint, why: str) -> Unavailable:
     return Unavailable(
         f"{endpoint.provider} at {endpoint.host} cannot be reached: {_quote_body(endpoint, why.encode())} "
-        "Nothing was embedded.",
-        hint="Check that it runs, and `embedding.url`.",
+        f"{endpoint.lost}",
+        hint=f"Check that it runs, and `{endpoint.settings}.url`.",
     )
 
 
@@ -174,19 +176,19 @@ def _make_error(endpoint: Endpoint, answer: Answer) -> Error:
     if answer.status in (401, 403) and endpoint.key and not endpoint.sends_key:
         return Denied(
             f"{who} wants a key ({answer.status}). {endpoint.key_name} was not sent, because anybody on the way could "
-            "read it over plain http://. Nothing was embedded.",
-            hint="Set `embedding.url` to an address that begins with https://, or to one of this machine.",
+            f"read it over plain http://. {endpoint.lost}",
+            hint=f"Set `{endpoint.settings}.url` to an address that begins with https://, or to one of this machine.",
         )
     if answer.status in (401, 403):  # its text may repeat the key
         state = "refused the key of" if endpoint.key else "wants a key, and there is none in"
         key = endpoint.key_name or "the address"
-        return Denied(f"{who} {state} {key} ({answer.status}). Nothing was embedded.", hint=f"Set {key}.")
-    said = f"{who} answered {answer.status}: {_quote_body(endpoint, answer.body)} Nothing was embedded."
+        return Denied(f"{who} {state} {key} ({answer.status}). {endpoint.lost}", hint=f"Set {key}.")
+    said = f"{who} answered {answer.status}: {_quote_body(endpoint, answer.body)} {endpoint.lost}"
     if answer.status in (400, 413, 422):
-        return InvalidInput(said, hint="Check `embedding.model`, or the length of the texts.")
+        return InvalidInput(said, hint=f"Check `{endpoint.settings}.model`, or the length of the texts.")
     if answer.status in BUSY:
         return Unavailable(said, hint="It will be asked again later.")
-    return Unavailable(said, hint="Check `embedding.url` and `embedding.model`.")
+    return Unavailable(said, hint=f"Check `{endpoint.settings}.url` and `{endpoint.settings}.model`.")
 
 
 def _quote_body(endpoint: Endpoint, body: bytes) -> str:
