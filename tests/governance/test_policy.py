@@ -65,6 +65,7 @@ def test_patterns_of_paths_mean_what_they_mean_in_memlakeignore(
         ("[rule]\nid = 'x'\n", 1, "'rule' is not known; a file holds [[rule]] tables alone"),
         ("[[rule]]\nrequire = 'metrics.a > 1'\n", 1, "a rule needs a name"),
         ("\n[[rule]]\nid = 'a'\nrequires = 'metrics.a > 1'\n", 4, "'requires' is not known; a rule has id, on,"),
+        ("[[rule]]\nid = 'a b'\nrequire = 'metrics.a > 1'\n", 2, "an id has letters"),
         ("[[rule]]\nid = 'a'\n", 1, "either require or prefer"),
         ("[[rule]]\nid = 'a'\nrequire = 'metrics.a > 1'\nprefer = 'metrics.a'\n", 3, "either require or prefer"),
         ("[[rule]]\nid = 'a'\non = 'promote'\nprefer = 'metrics.a'\n", 3, "are on 'merge', and this one is on"),

@@ -38,6 +38,12 @@ def test_what_is_not_recorded_or_of_another_type_does_not_hold(text: str) -> Non
     assert not conditions.parse(text).holds(FACTS)
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 10**400, True, "1", None, [1]])
+def test_what_cannot_be_subtracted_is_not_a_number(value: object) -> None:
+    assert not conditions.is_number(value)
+    assert not conditions.parse("metrics.x > 0").holds({"metrics": {"x": value}})
+
+
 def test_the_comparison_that_fails_is_the_first_that_does() -> None:
     failing = conditions.parse('metrics.accuracy > 0.9 && params["a b"] == "x"').find_failing(FACTS)
     assert str(failing) == 'params["a b"] == "x"'

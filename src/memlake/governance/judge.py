@@ -87,7 +87,7 @@ def _tell(failing: Comparison, facts: Facts, judged: Judged) -> str:
     found = (
         f"{failing.fact} is not recorded for {judged.what} since it last changed"
         if value is None
-        else f"{failing.fact} of {judged.what} is {value!r}"
+        else f"{failing.fact} of {judged.what} is {value!r:.80}"
     )
     return f"{found}, and it requires {failing}"
 
@@ -142,7 +142,7 @@ def _compare(prefer: Preference, ours: Measured | None, theirs: Measured | None)
         return None, f"{'theirs' if ours else 'ours'} does not record {fact} since it last changed"
     for side, value in (("ours", ours.value), ("theirs", theirs.value)):
         if not is_number(value):
-            return None, f"{fact} of {side} is {value!r}, which is not a number"
+            return None, f"{fact} of {side} is {value!r:.80}, which is not a number"
     values = (
         f"{fact} is {ours.value} in ours ({short(ours.commit.oid)}) and {theirs.value} in theirs "
         f"({short(theirs.commit.oid)})"

@@ -113,6 +113,8 @@ class _File:
                 raise wrong(key, f"{key} takes a text of up to {_LONGEST:,} characters")
         if "id" not in table:
             raise wrong("", 'a rule needs a name: id = "good-enough"')
+        if not re.fullmatch(r"[\w.-]{1,100}", table["id"]):  # it stands in messages of commits
+            raise wrong("id", "an id has letters, digits, dots and dashes, at most 100")
         if table.get("on", self.verb) != self.verb:
             raise wrong("on", f"rules of this file are on {self.verb!r}, and this one is on {table['on']!r}")
         if ("require" in table) == ("prefer" in table):

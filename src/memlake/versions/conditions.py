@@ -17,14 +17,11 @@ from memlake.errors import InvalidInput
 Facts = Mapping[str, Mapping[str, Any]]  # "metrics" and "params", each with flat names: {"test.f1": 0.9}
 ROOMS = ("metrics", "params")
 _OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {"==": eq, "!=": ne, "<=": le, ">=": ge, "<": lt, ">": gt}
-_TOKEN = re.compile(
-    r"""\s*(?:(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
+_TOKEN = r"""\s*(?:(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
     |(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
     |(?P<name>[^\W\d]\w*)
     |(?P<mark>&&|\|\||==|!=|<=|>=|=>|=<|<>|[<>=.\[\]()!-])
-    |(?P<end>$))""",
-    re.VERBOSE,
-)
+    |(?P<end>$))"""
 _LONGEST = 1000  # characters: what a person types, or a rule says
 _MEANT = {"=": "==", "=>": ">=", "=<": "<=", "<>": "!=", "and": "&&", "AND": "&&", "or": "", "||": ""}
 _WORDS = {"true": True, "false": False}
@@ -55,8 +52,8 @@ class Comparison(NamedTuple):
 
     def holds(self, facts: Facts) -> bool:
         found = self.fact.find(facts)
-        is_ordered = is_number(found) and is_number(self.value)
-        if found is None or not (is_ordered or type(found) is type(self.value)):
+        is_word = isinstance(found, str | bool) and type(found) is type(self.value)
+        if not (is_word or (is_number(found) and is_number(self.value))):
             return False
         return _OPERATORS[self.operator](found, self.value)
 
@@ -75,7 +72,8 @@ class Condition(NamedTuple):
 
 
 def is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether a value can be compared and subtracted; not so NaN, the infinities and integers that no float holds."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and -1e300 <= value <= 1e300
 
 
 def parse(text: str, *, bare: str = "") -> Condition:
@@ -110,7 +108,8 @@ class _Reader:
 
     def advance(self) -> None:
         self.at += len(self.token)
-        match = _TOKEN.match(self.source, self.at)
+        # Compiled here and kept by `re`: `log` loads this module, and has no condition most of the time.
+        match = re.compile(_TOKEN, re.VERBOSE).match(self.source, self.at)
         if match is None:
             self.at = len(self.source) - len(self.source[self.at :].lstrip())
             raise self.refuse(f"{self.source[self.at]!r} means nothing here")

@@ -90,13 +90,16 @@ SELECT h.seq, h.oid, h.p1, h.data FROM behind b JOIN history h ON h.seq = b.seq 
     return db.each(sql, (array(members),)) if members else iter(())
 
 
-def scan_first_parents(db: Database, seq: int) -> Iterator[Row]:
-    """A commit and the line of its first parents, newest first, read as far as is asked for: seq, oid, p1, data."""
+def scan_first_parents(db: Database, seq: int, holding: bytes = b"") -> Iterator[Row]:
+    """A commit and the line of its first parents, newest first, read as far as is asked for: seq, oid, p1, data.
+
+    Of these only commits whose data holds some bytes.
+    """
     sql = """
 WITH RECURSIVE line(seq) AS (
   SELECT ?1 UNION ALL SELECT h.p1 FROM line l JOIN history h ON h.seq = l.seq WHERE h.p1 NOT NULL)
-SELECT h.seq, h.oid, h.p1, h.data FROM line l JOIN history h ON h.seq = l.seq"""
-    return db.each(sql, (seq,))
+SELECT h.seq, h.oid, h.p1, h.data FROM line l JOIN history h ON h.seq = l.seq WHERE instr(h.data, ?2)"""
+    return db.each(sql, (seq, holding))
 
 
 def list_new_parents(db: Database, after: int) -> list[int]:

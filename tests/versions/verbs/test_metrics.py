@@ -94,3 +94,10 @@ def test_log_shows_the_commits_for_which_a_condition_holds(scored: ml.Repo) -> N
         assert not list(scored.log(where="metrics.accuracy < 0"))
     with pytest.raises(ml.InvalidInput, match="character 1"):
         scored.log(where="accuracy < 0.9")
+
+
+def test_odd_values_are_shown_and_not_subtracted(repo: ml.Repo, keep: Keep) -> None:
+    keep("one", {"a": "1"}, metrics={"x": 10**400, "y": [1, 2], "z": {"deep": {"er": 1}}})
+    keep("two", {"a": "2"}, metrics={"x": 0.5, "y": 3, "z": {"deep": {"er": 3}}})
+    two, one = repo.metrics(sort="z.deep.er")
+    assert two.deltas == {"z.deep.er": 2} and one.metrics["y"] == [1, 2]

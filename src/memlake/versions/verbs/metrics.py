@@ -115,8 +115,11 @@ def _metrics_before(here: Checkout, commit: Commit) -> Mapping[str, Any]:
 
 def _find_deltas(own: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, float]:
     """What changed of the numbers both have; without the last digits, which are only those of floats."""
-    shared = [(name, value, before[name]) for name, value in own.items() if name in before]
-    return {name: round(new - old, 12) for name, new, old in shared if is_number(new) and is_number(old)}
+    deltas: dict[str, float] = {}
+    for name, new in own.items() if before else ():
+        if is_number(old := before.get(name)) and is_number(new):
+            deltas[name] = round(new - old, 12)
+    return deltas
 
 
 def _make_row(said: Said, deltas: Mapping[str, float]) -> Measurement:

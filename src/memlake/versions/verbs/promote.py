@@ -110,8 +110,8 @@ def _read_values(here: Checkout, head: Commit, path: str) -> dict[str, dict[str,
 
 
 def _tell_path(path: str, values: Facts) -> str:
-    told = ", ".join(f"{name}={value}" for name, value in sorted(values["metrics"].items()))
-    return f"{plain(path)}: {told or 'not measured'}"
+    told = ", ".join(f"{name}={value!s:.80}" for name, value in sorted(values["metrics"].items()))
+    return f"{plain(path)}: {' '.join(told.split()) or 'not measured'}"  # one line, whatever a metric is called
 
 
 def _join_values(all_values: Iterator[Mapping[str, Any]]) -> dict[str, Any]:
@@ -166,8 +166,8 @@ class _Past(NamedTuple):
 
 def _scan_promotions(here: Checkout, head: Commit) -> Iterator[_Past]:
     """Promotions on the line of a branch, newest first; those that took one back, too."""
-    for seq, _, _, data in tables.scan_first_parents(here.history.db, head.seq):
-        if FACT.encode() in data and FACT in (commit := decode_commit(data, seq)).meta:
+    for seq, _, _, data in tables.scan_first_parents(here.history.db, head.seq, holding=FACT.encode()):
+        if FACT in (commit := decode_commit(data, seq)).meta:
             says = fact(here, FACT, commit.meta[FACT])
             yield _Past(commit, says if isinstance(says, dict) else {})
 
