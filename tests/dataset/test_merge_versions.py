@@ -180,6 +180,19 @@ def test_a_field_both_changed_is_chosen_and_the_others_are_merged_all_the_same(
     assert found.description == described and found.metrics == {"acc": 1, "f1": 2}
 
 
+@pytest.mark.parametrize(("side", "described"), [("ours", "one"), ("theirs", "two"), ("latest", "two")])
+def test_a_field_is_settled_by_resolve_and_by_a_strategy_alike(fork: Repo, side: str, described: str) -> None:
+    edit(fork, "main", "pets", description="one", metrics={"acc": 1})
+    edit(fork, "x", "pets", description="two", metrics={"f1": 2})
+    [place] = fork.merge("x").places()
+    assert (place.kind, place.ours, place.theirs) == ("dataset", '{"description": "one"}', '{"description": "two"}')
+    assert fork.pending_merge.resolve(side, place.path) == ()
+    fork.pending_merge.abort()
+    assert not fork.merge("x", strategy=side).conflicts
+    found = fork.datasets().get("pets")
+    assert found.description == described and found.metrics == {"acc": 1, "f1": 2}
+
+
 @pytest.mark.parametrize("side", ["ours", "theirs"])
 def test_a_param_is_chosen_with_all_that_is_known_of_it(fork: Repo, side: str) -> None:
     for branch, value in (("main", 1), ("x", 2)):

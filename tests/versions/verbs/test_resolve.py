@@ -189,6 +189,25 @@ def test_a_condition_is_read_as_people_write_it() -> None:
     assert parse_where("id = 17 and column != 'unit price'") == [("id", "=", "17"), ("column", "!=", "unit price")]
     assert parse_where("model.lr") == [("", "=", "model.lr")]
     assert parse_where('id == "a = b"') == [("id", "=", "a = b")]
+    with pytest.raises(ml.InvalidInput, match="picked by = and !="):
+        parse_where("id > 17")
+
+
+@pytest.mark.parametrize("places", ["[]", '{"files/p.json": 1}', '{"files/p.json": ["lr"]}', "{", '"x"'])
+def test_choices_that_a_stranger_wrote_are_refused_in_words(waiting: ml.Repo, places: str) -> None:
+    waiting._local.set_state(places=places)
+    if places != "[]":
+        with pytest.raises(ml.Corrupt, match="not what memlake writes"):
+            waiting.pending_merge.places()
+    waiting._local.set_state(places=None, answers='[["a", "b"]]')
+    with pytest.raises(ml.Corrupt, match="not what memlake writes"):
+        waiting.pending_merge.forget()
+
+
+def test_a_side_that_a_stranger_wrote_for_a_place_settles_nothing(waiting: ml.Repo, here: Path) -> None:
+    waiting._local.set_state(places='{"files/p.json": {"lr": "rm -rf", "nowhere": "ours"}}')
+    waiting.pending_merge.resolve("theirs", "p.json", place="tags")
+    assert read(here) == JOINED | {"tags": ["c"]} and waiting.pending_merge.conflicts[0].choice is None
 
 
 def test_a_file_that_one_side_deleted_is_settled_as_a_whole(repo: ml.Repo, keep: Keep, here: Path) -> None:

@@ -110,6 +110,7 @@ class Local:
         self.under("")
         self.conflicts()
         self.find_pending()
+        self.read_answers()
 
     def set_state(self, **values: str | None) -> None:
         with self.db.write():

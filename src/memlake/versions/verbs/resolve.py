@@ -153,6 +153,11 @@ def parse_where(text: str) -> list[tuple[str, str, str]]:
     conditions = []
     for part in re.split(r"\s+and\s+", text.strip(), flags=re.IGNORECASE):
         found = _COMPARISON.fullmatch(part)
+        if found is None and re.fullmatch(r"\s*[\w.]+\s*[<>]=?.*", part):
+            raise InvalidInput(
+                f"{part!r} is not a condition for places: they are picked by = and !=. Nothing was changed.",
+                hint="Write it as: id = 17 and column = price",
+            )
         name, operator, value = found.groups() if found else ("", "=", part)
         quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
         conditions.append((name, "!=" if operator == "!=" else "=", value[1:-1] if quoted else value))
