@@ -61,7 +61,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "trust": ("memlake trust", "memlake trust --list"),
     "config": ('memlake config --user user.name "Ada Lovelace"', "memlake config --list"),
     "help": ("memlake help commit",),
-    "run": ("memlake run train.py -p learning_rate=0.01", "memlake run train.py --params params.toml -- --fast"),
+    "run": (
+        "memlake run train.py --params params.toml -p learning_rate=0.01 -- --fast",
+        "memlake run prepare.py train.py --if-changed",
+        "memlake run train.py --grid lr=0.1,0.01 --branch 'hp/{n}'",
+    ),
     "runs": ("memlake runs -n 5", "memlake runs --json"),
     "runs show": ("memlake runs show 12",),
     "runs promote": ("memlake runs promote 12 candidates",),

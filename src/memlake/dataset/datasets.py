@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.calls import check_names
-from memlake.dataset import RECALL, erase, storages
+from memlake.dataset import RECALL, erase, feedback, storages
 from memlake.dataset import compare as compare_rows
 from memlake.dataset import export as export_rows
 from memlake.dataset import join_rows as merge_two
@@ -68,7 +68,9 @@ class Datasets:
         """
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
-        return self.of(self.context.find(name, version, as_of))
+        found = self.context.find(name, version, as_of)
+        feedback.report({"dataset": name if version is as_of is None else found.spec})
+        return self.of(found)
 
     @check_names
     def read_storage(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import json
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from memlake import config
 
 _EVERY = 0.1  # seconds between two drawings of a bar
 _AFTER = 0.5  # what is done sooner shows no bar
@@ -24,6 +28,13 @@ def warn(text: str) -> None:
     while frame.f_back is not None and is_ours(frame.f_code.co_filename):
         depth, frame = depth + 1, frame.f_back
     warnings.warn(text, stacklevel=depth)
+
+
+def report(told: Mapping[str, Any]) -> None:
+    """For `memlake run`, which tells at the end what its script did, and learns what it read."""
+    if path := config.variable("RUN_REPORT"):
+        with contextlib.suppress(OSError), open(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(told) + "\n")
 
 
 def is_ours(file: str) -> bool:

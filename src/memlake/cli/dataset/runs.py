@@ -9,15 +9,19 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from memlake import config
+from memlake import open as open_repo
 from memlake.cli.arguments import JSON, SplitCommand, after_dashes, open_datasets, open_screen_only, verb
+from memlake.cli.dataset.grid import Runner, expand_grid
 from memlake.cli.screen import Screen
 from memlake.dataset import feedback
 from memlake.errors import NotFound, Usage
+from memlake.repo.stages import HOOK, Seen, Stage, parse_seen
 from memlake.views import words
 from memlake.views.dataset import run_line, run_lines
 
@@ -29,26 +33,57 @@ if TYPE_CHECKING:
 
 
 @verb(opens=open_screen_only, cls=SplitCommand)
-@click.argument("script", type=click.Path())
-@click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="Set a param of the script.")
+@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...", type=click.Path())
+@click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="Set a param of the scripts.")
 @click.option("--params", "file", metavar="FILE", type=click.Path(), help="Params from a TOML or JSON file.")
-def run(screen: Screen, /, *, script: str, given: tuple[str, ...], file: str | None) -> int:
-    """Run a Python script with params, which it reads with `ml.param(NAME)`. What follows `--` are its own arguments.
+@click.option("--if-changed", is_flag=True, help="Skip a script if nothing it read or wrote last time has changed.")
+@click.option("--grid", multiple=True, metavar="NAME=V1,V2,...", help="Run once for every combination of these values.")
+@click.option("--branch", "pattern", metavar="PATTERN", help="Run each combination on a branch of its own: 'hp/{n}'.")
+def run(screen: Screen, /, *, scripts: tuple[str, ...], given: tuple[str, ...], **how: Any) -> int:
+    """Run Python scripts in order, with params, which they read with `ml.param(NAME)`.
 
-    At the end, the output lists what the script saved and measured. The exit code is that of the script.
+    What follows `--` are arguments of each script. At the end, the output lists what a script saved and measured. The
+    first script that fails stops the others, and the exit code is its own.
+
+    With --if-changed, a script is skipped if its source, the files and datasets it read and wrote, its params and its
+    arguments are as they were when it last ended well. What Python and memlake open is seen; other native code is not.
+
+    With --branch, what a combination wrote is committed on its branch with its params and metrics, for
+    `memlake metrics 'hp/*'`. {n} is its number, and {NAME} the value of a param.
     """
-    for path in (script, *([file] if file else [])):
+    file = how["file"]
+    for path in (*scripts, *([file] if file else [])):
         if not os.path.isfile(path):
             raise NotFound(f"there is no file {words.clean(path)!r}. Nothing was run.")
+    params, combinations = _params(given), expand_grid(how["grid"])
+    stages = [
+        [Stage(script, after_dashes() or (), {**params, **one}, file) for script in scripts] for one in combinations
+    ]
+    if how["pattern"] is None and not how["if_changed"]:
+        return next((code for row in stages for one in row if (code := _run_stage(screen, one)[0])), 0)
+    with open_repo() as repo:
+        runner = Runner(repo, screen, _run_stage, if_changed=how["if_changed"])
+        if how["pattern"] is None:
+            return next((code for row in stages if (code := runner.run(row))), 0)
+        return runner.run_on_branches(stages, combinations, how["pattern"])
+
+
+def _run_stage(screen: Screen, stage: Stage, watch: bool = False) -> tuple[int, Seen, list[dict[str, Any]]]:
+    """Run one script; returns its exit code, and if it is watched what it touched, and its report."""
     with tempfile.TemporaryDirectory() as folder:
-        report = os.path.join(folder, "report")
-        command = [sys.executable, script, *(after_dashes() or ())]
-        params = _params(given)
-        code = _wait(subprocess.Popen(command, env=_environment(params, file, report)))
+        report, opened = os.path.join(folder, "report"), Path(folder, "opened")
+        command = [sys.executable, stage.script, *stage.arguments]
+        environment = _environment(dict(stage.params), stage.params_file, report)
+        if watch:
+            (Path(folder) / "sitecustomize.py").write_text(HOOK, encoding="utf-8")
+            found = os.pathsep.join(part for part in (folder, environment.get("PYTHONPATH", "")) if part)
+            environment |= {"PYTHONPATH": found, "MEMLAKE_RUN_OPENED": str(opened)}
+        code = _wait(subprocess.Popen(command, env=environment))
         lines = _read_report(report)
-        for line in [*_result_lines(lines), *(_unused_lines(params, file, lines) if code == 0 else ())]:
+        unused = _unused_lines(stage.params, stage.params_file, lines) if code == 0 else ()
+        for line in [*_result_lines(lines), *unused]:
             screen.note(words.clean(line))
-    return code
+        return code, parse_seen(stage, opened, lines) if watch else Seen(), lines
 
 
 def _params(given: Sequence[str]) -> dict[str, str]:

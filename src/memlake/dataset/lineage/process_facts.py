@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import atexit
 import functools
-import json
 import os
 import sys
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -47,7 +45,7 @@ _LOCK = Mutex()
 def note(context: DatasetContext, saved: Saved, wanted: Wanted, told: Mapping[str, Any]) -> None:
     """Remember a version that was saved, or found to be the same already."""
     version = saved.version
-    _report({"saved": version.spec, "rows": version.rows, "new": saved.new})
+    feedback.report({"saved": version.spec, "rows": version.rows, "new": saved.new})
     with _LOCK:
         on = replace(context, named_branch=context.branch)  # a switch elsewhere does not redirect what is told later
         key = _key(on, version)
@@ -86,14 +84,14 @@ def metrics() -> dict[str, Any]:
 def asked_for(name: str) -> None:
     """That something asks for a param: at the end is said which ones nothing asked for."""
     _ASKED.setdefault(name)
-    _report({"param": name})
+    feedback.report({"param": name})
 
 
 def offer(file: str, values: Mapping[str, Any]) -> None:
     """That a file gives these params."""
     if file not in _OFFERED:
         _OFFERED[file] = [name for name, value in values.items() if not isinstance(value, dict)]
-        _report({"offered": file, "names": _OFFERED[file]})
+        feedback.report({"offered": file, "names": _OFFERED[file]})
 
 
 @functools.cache
@@ -122,7 +120,7 @@ def tell_param(name: str, told: Mapping[str, Any]) -> None:
 def tell_metric(name: str, value: Any) -> None:
     with _LOCK:
         _METRICS[name] = value
-        _report({"metric": name, "value": value})
+        feedback.report({"metric": name, "value": value})
         _tell("metrics", {name: value})
 
 
@@ -147,7 +145,7 @@ def _tell(field: str, values: Mapping[str, Any], details: Mapping[str, Any] | No
                 }
                 saved = save.save(noted.context, noted.wanted, noted.context.frame(noted.version), told)
                 del _SAVED[_key(noted.context, noted.version)]
-                _report({"left": noted.version.spec})
+                feedback.report({"left": noted.version.spec})
                 note(noted.context, saved, noted.wanted, told)
             else:
                 save.merge_into(noted.context, noted.version, field, values, details)
@@ -160,13 +158,6 @@ def _is_of_other_params(noted: Noted, values: Mapping[str, Any]) -> bool:
     return noted.told is not None and save.is_other_config(
         save.read_current(noted.context, noted.version).params, values
     )
-
-
-def _report(told: Mapping[str, Any]) -> None:
-    """For `memlake run`, which tells at the end what its script did."""
-    if path := config.variable("RUN_REPORT"):
-        with suppress(OSError), open(path, "a", encoding="utf-8") as file:
-            file.write(json.dumps(told) + "\n")
 
 
 def forget() -> None:

@@ -68,6 +68,7 @@ def from_listing(context: Callable[[], DatasetContext], asked: listings.Asked) -
 def from_files(kind: table_files.Kind, paths: Sequence[str], options: Mapping[str, Any]) -> Source:
     """Files of rows, read in place by DuckDB: nothing is copied before it is saved."""
 
+    feedback.report({"read": [os.path.abspath(path) for path in paths]})
     seen = _etags(paths)
     with named_errors():
         given = table_files.Files(kind, paths, options).look()
