@@ -227,6 +227,8 @@ STATUSES = [
     Situation("purged and away", (f"{ONE}; purge a --reason test -y", lambda root: (root / "a").unlink(), "reset --hard"), "status", 'use "memlake rm <file>..." to drop from the next commit', works=True, fill={"<file>...": "a"}, then="commit -m x"),
     Situation("a stash of purged content", f"{ONE}; a=2; stash; purge stash@{{0}}:a --reason test -y", "stash pop", "Forget it with: memlake stash drop {}", then="status"),
     Situation("merged by hand", (*WAITS, _unmark), "status", 'edit the file and use "memlake add <file>" to mark it resolved', works=True, fill={"<file>": "a"}, then="merge --continue"),
+    Situation("to see each place", WAITS, "status", 'use "memlake conflicts" to see each place, and "memlake resolve <path> --ours" or "--theirs" to settle it', advised="memlake conflicts", works=True, shows="line 1"),
+    Situation("to settle a place", WAITS, "status", 'use "memlake conflicts" to see each place, and "memlake resolve <path> --ours" or "--theirs" to settle it', advised="memlake resolve <path> --ours", works=True, fill={"<path>": "a"}, then="merge --continue"),
     Situation("to take a side", WAITS, "status", 'use "memlake merge --ours <path>" or "--theirs <path>" to take one side whole', works=True, fill={"<path>": "a"}, then="merge --continue"),
     Situation("places inside a file", INSIDE, "merge --continue", "See the places with `memlake conflicts`, and settle them with `memlake resolve {} --ours`.", advised="memlake conflicts", shows="p.json (changed on both sides, 1 of 1 place open)"),
     Situation("places inside a file, settled", INSIDE, "merge --continue", "See the places with `memlake conflicts`, and settle them with `memlake resolve {} --ours`.", advised="memlake resolve {} --ours", again=True),

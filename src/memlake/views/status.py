@@ -151,6 +151,7 @@ def _conflict_lines(found: Status, style: Style, base: str) -> Iterator[str]:
     hints = [
         'edit the file and use "memlake add <file>" to mark it resolved',
         'use "memlake merge --ours <path>" or "--theirs <path>" to take one side whole',
+        'use "memlake conflicts" to see each place, and "memlake resolve <path> --ours" or "--theirs" to settle it',
     ]
     hints += dict.fromkeys(advice for one in found.conflicts if (advice := kind_at(one.path).to_list))
     yield from _group_lines("Conflicts:", hints, lines)

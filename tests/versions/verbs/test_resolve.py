@@ -141,7 +141,7 @@ def test_undo_redo_and_abort_bring_every_byte_back(waiting: ml.Repo, here: Path)
     assert state() == states[0]
     waiting.pending_merge.resolve("theirs")
     waiting.pending_merge.abort()
-    assert read(here) == OURS and waiting.status().clean
+    assert read(here) == OURS and waiting.status().clean and waiting._local.state("places") is None
 
 
 def test_a_choice_outlives_the_process_and_a_reopened_repo(waiting: ml.Repo, here: Path) -> None:
