@@ -192,3 +192,20 @@ def test_structs_of_two_shapes_are_compared_by_the_fields_of_both(tmp_path: Path
     assert [row.row for row in found.rows] == [{"id": 2}]
     assert {change.name for change in found.columns} == {"p", "l"}
     assert not found.notes
+
+
+def test_a_table_in_two_encodings_is_said_to_be_so(tmp_path: Path) -> None:
+    file = tmp_path / "t.csv"
+    file.write_bytes("id,name\n1,Müller\n".encode() + "2,Böll\n".encode("latin-1"))
+    with pytest.raises(Unreadable, match="two encodings: line 3 is not UTF-8"):
+        tables.summarize(open_file("t.csv", file))
+
+
+def test_leaves_are_found_by_name_however_many_columns_there_are(tmp_path: Path) -> None:
+    names = [f"c{number}" for number in range(3000)]
+    for side in (0, 1):
+        pq.write_table(
+            pa.table({name: [number, side] for number, name in enumerate(names)}), tmp_path / f"{side}.parquet"
+        )
+    found = tables.diff(*(open_file("t.parquet", tmp_path / f"{side}.parquet") for side in (0, 1)), How())
+    assert (found.old_rows, found.new_rows, found.is_empty) == (2, 2, False)

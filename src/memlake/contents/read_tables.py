@@ -24,6 +24,7 @@ _DELIMITERS = ",;\t|"
 _VALUE = re.compile(r"[+-]?(\d+([.,]\d*)?|\.\d+)([eE][+-]?\d+)?|nan|\d{4}-\d\d-\d\d([ T].*)?", re.IGNORECASE)
 _MARK = b"\xef\xbb\xbf"
 _HEAD = 1 << 16
+_BEYOND_ASCII = re.compile(rb"[\x80-\xff]+")
 _BLOCK = 1 << 20
 _LONGEST = 1 << 30  # bytes of a block, that is of a line
 
@@ -111,10 +112,11 @@ def _list_leaves(file: pq.ParquetFile) -> dict[str, list[int]]:
     """The numbers of the stored columns that make up each column: a struct has one for each field."""
     leaves: dict[str, list[int]] = {name: [] for name in file.schema_arrow.names}
     for place in range(len(file.schema)):
-        path = file.schema.column(place).path
-        names = [name for name in leaves if path == name or path.startswith(f"{name}.")]
-        if names:  # the longest: a column may be called `a.b` beside a struct `a`
-            leaves[max(names, key=len)].append(place)
+        name = file.schema.column(place).path
+        while name not in leaves and "." in name:  # the longest: a column may be called `a.b` beside a struct `a`
+            name = name.rpartition(".")[0]
+        if name in leaves:
+            leaves[name].append(place)
     return leaves
 
 
@@ -179,7 +181,21 @@ def _find_encoding(content: Content) -> tuple[str, str]:
     except UnicodeDecodeError as error:
         if error.start >= len(head) - 3 and len(head) == _HEAD:  # cut inside a character
             return "utf-8", head[: error.start].decode("utf-8")
+        if _holds_utf8(head):
+            at = head.count(b"\n", 0, error.start) + 1
+            raise ValueError(f"it is written in two encodings: line {at} is not UTF-8, and others are") from error
         return "latin-1", head.decode("latin-1")
+
+
+def _holds_utf8(head: bytes) -> bool:
+    """Whether letters beyond ASCII stand there in UTF-8, in a text that is not UTF-8 as a whole."""
+    for run in _BEYOND_ASCII.findall(head):
+        try:
+            run.decode("utf-8")
+            return True
+        except UnicodeDecodeError:
+            continue
+    return False
 
 
 def _find_delimiter(head: str) -> str:
