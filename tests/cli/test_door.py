@@ -315,7 +315,7 @@ def test_a_letter_means_the_same_to_every_verb() -> None:
     meant = {
         "-q": {"quiet"},
         "-f": {"force"},
-        "-m": {"messages", "message", "act", "mainline"},
+        "-m": {"messages", "message", "act", "mainline", "modified"},
         "-y": {"yes"},
         "--json": {"as_json"},
     }

@@ -27,7 +27,7 @@ from memlake.views import json_shapes, paths
 @click.option("-n", "--line-number", "numbers", is_flag=True, help="Show the number of each line.")
 @click.option("-l", "--files-with-matches", "show", flag_value="names", help="Show only the paths.")
 @click.option("-c", "--count", "show", flag_value="counts", help="Show only how many lines match in each path.")
-@click.option("-q", "--quiet", "show", flag_value="nothing", help="Show nothing; the exit code tells.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing; the exit code tells.")
 @click.option("-z", "--null", "zero", is_flag=True, help="End paths with a NUL byte, as they are.")
 @click.option("--memory", "lane", flag_value="memory", help="Search memories and state.")
 @click.option("--all", "lane", flag_value="all", help="Search everything: files, datasets, memories and state.")
@@ -58,7 +58,7 @@ def grep(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], pattern: str 
     matches = itertools.chain([first] if first else [], found)
     if screen.as_json:
         screen.lines(json_shapes.stream("matches", matches))
-    elif how["show"] != "nothing":
+    elif not how["quiet"]:
         with screen.pages():
             for line in _lines(screen, matches, f"{rev}:" if rev else "", paths.here(repo.root), how):
                 screen.write(line)
