@@ -290,3 +290,21 @@ class DiffSummary(NamedTuple):
     new: str
     paths: tuple[PathSummary, ...]
     metrics: Measured
+
+
+class Rebuilt(NamedTuple):
+    """What came of making a thing again. `same` is None if it was not tried, and `missing` says what it would need.
+
+    Else `why` it is not the same, and the `first` row that differs or what differs `inside` a file; `packages` are
+    (name, version then, version now) of those that changed, `output` is what a program printed that failed.
+    """
+
+    of: str
+    same: bool | None
+    why: str = ""
+    first: Mapping[str, Any] | None = None
+    inside: Any = None
+    packages: tuple[tuple[str, str, str], ...] = ()
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    output: str = ""

@@ -86,6 +86,15 @@ def _without_code(root: Path) -> None:
         put(repo.datasets(), "pets", provenance={})
 
 
+def _scripted(root: Path) -> None:
+    """pets, as if a script had saved it."""
+    _pets(root)
+    source = "import memlake as ml\nml.read_values(x=[1, 2]).save('pets')\n"
+    with ml.open(root) as repo:
+        told = {**repo.datasets().get("pets").provenance, "source_kind": "script", "source_name": "p.py"}
+        put(repo.datasets(), "pets", provenance={**told, "source": source})
+
+
 def _commit_bare(folder: Path) -> None:
     with ml.open(folder) as repo:
         repo.write({"files/a": "1"}, "one")
@@ -429,6 +438,11 @@ MEMORIES = [
 ]
 
 DATASETS = [
+    Situation("a program nobody allowed, looked at", _scripted, "rebuild pets", "See what it needs with: memlake rebuild {} --check", shows="can be rebuilt"),
+    Situation("a program nobody allowed", _scripted, "rebuild pets", "To read the program and allow it: memlake trust --program {}", shows="pets@1.0.0 was made by p.py", code=2),
+    Situation("nobody to ask about a program", _scripted, "trust --program pets", "If you do, run: memlake trust --program {} --yes", shows="Trusted."),
+    Situation("a program that was allowed", _scripted, "trust --program pets --yes", "Trusted. Run it with: memlake rebuild {}", shows="is the same", works=True),
+    Situation("a file of no program", f"{ONE}; train.py=1", "rebuild a", "Name the program when you commit: memlake commit -m MESSAGE --uses train.py", first="add train.py", shows="1 file changed"),
     Situation("code that was not recorded", _without_code, "dataset source pets", "See what was recorded: memlake dataset show {}", shows="pets"),
     Situation("rm of one of two versions", (_pets, _more_pets), "dataset rm pets", "Delete one with: memlake dataset rm {}"),
     Situation("rm of both versions", (_pets, _more_pets), "dataset rm pets", "Delete all with: memlake dataset rm {} --all"),

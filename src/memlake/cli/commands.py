@@ -67,6 +67,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Datasets": {
         "dataset": ("memlake.cli.dataset.group", "Look at datasets, compare, export, delete and restore them."),
         "run": ("memlake.cli.dataset.runs", "Run a script with params, and list what it saved."),
+        "rebuild": ("memlake.cli.dataset.rebuild", "Run what made a version or a file again, and compare."),
         "runs": ("memlake.cli.dataset.runs", "List chains that ended without a save, and save them after all."),
     },
     "Memory": {

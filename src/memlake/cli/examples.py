@@ -58,7 +58,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "backup": ("memlake backup ../pets.tar",),
     "rescue": ("memlake rescue broken/.memlake --into rescued",),
     "purge": ('memlake purge --all-versions secret.txt --reason "leaked token"',),
-    "trust": ("memlake trust", "memlake trust --list"),
+    "trust": ("memlake trust", "memlake trust --program pets@1.0.0", "memlake trust --list"),
     "config": ('memlake config --user user.name "Ada Lovelace"', "memlake config --list"),
     "help": ("memlake help commit",),
     "run": (
@@ -69,6 +69,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "runs": ("memlake runs -n 5", "memlake runs --json"),
     "runs show": ("memlake runs show 12",),
     "runs promote": ("memlake runs promote 12 candidates",),
+    "rebuild": ("memlake rebuild pets@1.0.0", "memlake rebuild model.pt --check"),
     "remember": (
         'memlake remember "User prefers commit messages in Chinese" --category preferences --tag git',
         'memlake remember "The API port is now 8080" --dry-run',

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake.dataset import datasets, erase, export, kind, merge_versions, search_rows, show_rows
-    from memlake.dataset.lineage import graph, rows
+    from memlake.dataset import copy_version, datasets, erase, export, kind, merge_versions, search_rows, show_rows
+    from memlake.dataset.lineage import graph, provenance, rows
 
-__all__ = ["datasets", "erase", "export", "graph", "kind", "merge_versions", "rows", "search_rows", "show_rows"]
+__all__ = [
+    "copy_version", "datasets", "erase", "export", "graph", "kind", "merge_versions", "provenance", "rows",
+    "search_rows", "show_rows",
+]  # fmt: skip
 RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow
-_INSIDE = {name: f"{__name__}.lineage.{name}" for name in ("graph", "rows")}
+_INSIDE = {name: f"{__name__}.lineage.{name}" for name in ("graph", "provenance", "rows")}
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__} | _INSIDE)

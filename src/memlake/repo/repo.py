@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from memlake import config, dataset, governance, memories, nofollow, projects, versions
+from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.dataset.kind import DATASET
 from memlake.errors import AlreadyExists, Error, InvalidInput, pasted
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
         Operation,
         Promoted,
         PurgeReport,
+        Rebuilt,
     )
     from memlake.versions.checkout.attributes import Attributes
     from memlake.versions.lineage.graph import Lineage
@@ -553,20 +555,19 @@ class Repo(Opened):
     def lineage(
         self, of: str, *, up: bool = True, down: bool = True, depth: int | None = None, column: str | None = None,
     ) -> Lineage:  # fmt: skip
-        """What a file, a dataset, a memory or a commit was made from, and what was made from it.
-
-        One graph over what commits used, configured and measured, versions of datasets and memories that name them.
-        `of` is a path, `REV:PATH`, `NAME[@VERSION]`, the id of a memory, or a commit; `column` is one of a dataset.
-        """
+        """What a file, a dataset, a memory or a commit was made from, and what was made from it."""
         return lineage.trace(self, of, versions.graph.Asked(up, down, depth, column))
+
+    def rebuild(self, of: str, *, check: bool = False) -> Rebuilt:
+        """Run what made a version or a file again, in a scratch folder, and compare; `check`: could it be run?"""
+        return later.rebuild.rebuild(self, of, check=check)
 
     def row_lineage(
         self, of: str, where: str | None = None, *, up: bool = True, down: bool = True, rows: bool = False
     ) -> RowLineage:
         """Which rows and files each row of a dataset came from, and which rows, versions and files rest on it.
 
-        `where` chooses rows: `id = 17 && breed = 'shiba'`; of a file only `row = 3`. With `rows`, each row of an
-        aggregate is named.
+        `where` chooses rows, as `id = 17`, of a file `row = 3`; with `rows` each row of an aggregate is named.
         """
         return lineage.trace_rows(self, of, where, up=up, down=down, rows=rows)
 

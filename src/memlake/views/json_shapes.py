@@ -64,6 +64,7 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     {branch, path, commit, time, date, author, subject, source, metrics, other}, and
                                     `other` is null or what the source has instead: {rev, commit, time, date, subject,
                                     metrics}
+    rebuild     rebuilt             Rebuilt
     recall      query, mode, notes, left_out, repo, hits    memory with similarity_score and why
     reflog      moves               Move
     remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings,

@@ -96,6 +96,11 @@ def add_file_oids(told: dict[str, Any], root: str) -> dict[str, Any]:
     return told
 
 
+def hash_file(path: str) -> str:
+    state = os.stat(path)
+    return _hash_file(path, state.st_size, state.st_mtime_ns)
+
+
 @functools.lru_cache(maxsize=1000)
 def _hash_file(path: str, _size: int, _time: int) -> str:
     with open(path, "rb") as file:

@@ -101,9 +101,9 @@ class Parts:
 
     def equal(self, a: Frame, b: Frame) -> bool:
         """Whether two frames of one schema hold the same rows in the same order, however they are cut."""
-        return all(self._column(a, name).equals(self._column(b, name)) for name in a.schema.names)
+        return all(self.read_column(a, name).equals(self.read_column(b, name)) for name in a.schema.names)
 
-    def _column(self, frame: Frame, name: str) -> pa.ChunkedArray:
+    def read_column(self, frame: Frame, name: str) -> pa.ChunkedArray:
         chunks = []
         for fragment in frame.fragments:
             column = self.table(fragment.home(name), [name]).column(0)
