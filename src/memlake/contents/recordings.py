@@ -137,4 +137,6 @@ def _describe_stream(stream: Any) -> StreamFacts:
 
 
 def _words(error: BaseException) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
+    """What a library says, without the name it gives to a stream."""
+    text = " ".join(str(error).split())
+    return text.rpartition(">: ")[2][:200] or type(error).__name__
