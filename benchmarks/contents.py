@@ -121,8 +121,10 @@ def merge_tables(form: str) -> Callable[[Path, int], Mapping[str, Work]]:
 
     def make(folder: Path, rows: int) -> Mapping[str, Work]:
         def merge() -> object:
-            sides = [open_file(f"t.{form}", folder / f"{side}.{form}") for side in ("base", "ours", "theirs")]
-            found = tables.merge(*sides, MergeHow())
+            base, ours, theirs = (
+                open_file(f"t.{form}", folder / f"{side}.{form}") for side in ("base", "ours", "theirs")
+            )
+            found = tables.merge(base, ours, theirs, MergeHow())
             assert found.data
             return found
 
