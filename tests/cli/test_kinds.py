@@ -9,22 +9,22 @@ import pytest
 
 import memlake as ml
 from memlake.dataset import save
-from memlake.records import Conflict, Entry
+from memlake.records import Conflict, Entry, MergeHow
 from memlake.repo import open as opening
 from memlake.versions import kinds
 from memlake.versions.history.commits import History
 from memlake.versions.history.merge_trees import Making
-from memlake.versions.kinds import Kind, Sides
+from memlake.versions.kinds import Joined, Kind, Sides
 from tests.cli.conftest import Run
 
 
-def merge(making: Making, path: str, old: Entry | None, ours: Entry, theirs: Entry) -> Entry | None:
+def merge(making: Making, path: str, three: tuple[Entry | None, Entry, Entry], _how: MergeHow) -> Joined | None:
     """What both sides list, if it is a list: the driver is given the path, and decides by it."""
     if not path.endswith(".list"):
         return None
-    lines = {line for entry in (ours, theirs) for line in making.read(entry.oid).split(b",")}
+    lines = {line for entry in (three[1], three[2]) for line in making.read(entry.oid).split(b",")}
     data = b",".join(sorted(lines))
-    return Entry(making.add(data), "recipe", len(data))
+    return Joined(Entry(making.add(data), "recipe", len(data)))
 
 
 def sides(history: History, met: Conflict) -> Sides:
