@@ -36,6 +36,7 @@ def good(parameter: inspect.Parameter, repo: ml.Repo) -> Any:
     """A value the parameter takes."""
     text = str(parameter.annotation)
     samples = {"Commit": repo.commit_at("HEAD"), "Mapping": {}, "Sequence": (), "bool": False, "int": 0, "Lane": "work"}
+    samples["tuple"] = ("HEAD", "HEAD")
     samples["Change"] = Change("files/a", None, None)
     return next((value for name, value in samples.items() if text.startswith(name)), "a")
 

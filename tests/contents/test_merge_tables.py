@@ -53,7 +53,7 @@ def test_the_same_cell_is_a_conflict_of_that_cell_and_ours_stays() -> None:
     found = merge(BASE, ours, theirs)
     assert found.data == ours.replace("1,a", "1,A").encode()
     assert [tuple(one) for one in found.conflicts] == [
-        ("id=2: price", "20", "21", "22", {"id": "2", "column": "price"})
+        ("id=2: price", "20", "21", "22", {"id": "2", "column": "price"}, "")
     ]
 
 

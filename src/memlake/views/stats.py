@@ -128,10 +128,14 @@ def _bar(style: Style, item: Stat, most: int, room: int) -> str:
 
 
 def totals(counted: Sequence[Stat]) -> str:
-    """` 2 files changed, 3 insertions(+)`: scripts read this line, so it is written as git writes it."""
+    """` 2 files changed, 3 insertions(+)`: scripts read this line, so it is written as git writes it.
+
+    Of records that have no lines, such as datasets, how many changed is all there is to say.
+    """
     added = sum(item.lines[0] for item in counted if item.lines)
     removed = sum(item.lines[1] for item in counted if item.lines)
     parts = [f" {words.count(len(counted), noun(item.row for item in counted))} changed"]
-    parts += [words.count(added, "insertion(+)", "insertions(+)")] if added or not removed else []
-    parts += [words.count(removed, "deletion(-)", "deletions(-)")] if removed or not added else []
+    if not all(kind_at(item.row.path).brief for item in counted):
+        parts += [words.count(added, "insertion(+)", "insertions(+)")] if added or not removed else []
+        parts += [words.count(removed, "deletion(-)", "deletions(-)")] if removed or not added else []
     return ", ".join(part.replace(",", "") for part in parts)
