@@ -31,7 +31,7 @@ lint: $(VENV)/test.stamp
 pytest: $(VENV)/test.stamp with-model compiled
 	$(BIN)/python -m pytest -n $(JOBS)
 
-torture: $(VENV)/test.stamp compiled  ## the long reliability tests, or one part of them: make torture PART=power
+torture: $(VENV)/test.stamp with-model compiled  ## the long reliability tests, or one part of them: make torture PART=power
 	$(BIN)/python -m tests.torture $(PART) $(if $(AGAIN),--again)
 
 bench: $(VENV)/test.stamp compiled  ## measure the figures of docs/benchmarks.md
