@@ -161,8 +161,9 @@ def patch(view: View, row: Row) -> Iterator[str]:
         yield from contents.explained_lines(view.style, explanation)
         return
     elif explanation is not None:
-        note = explanation.note or f"the {explanation.type} is the same, it is only written differently"
-        yield f"note: {words.clean(note)}"
+        same = f"it holds the same {explanation.type}, and is only written differently"
+        for note in (explanation.note or same, *getattr(explanation.record, "notes", ())):
+            yield f"note: {words.clean(note)}"
     texts = find_texts(view, row)
     if texts is None:
         yield _closed_line(view, row)

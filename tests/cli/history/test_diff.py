@@ -57,7 +57,10 @@ def test_json_holds_the_record_of_the_diff(pets: Path, run: Run) -> None:
 
 def test_a_table_that_is_only_written_differently_is_said_to_be_the_same(pets: Path, run: Run) -> None:
     pets.write_text(OLD.replace("cat", '"cat"'))
-    assert run("diff").lines[2:4] == ["note: the table is the same, it is only written differently", "--- a/pets.csv"]
+    assert run("diff").lines[2:4] == [
+        "note: it holds the same table, and is only written differently",
+        "--- a/pets.csv",
+    ]
 
 
 def test_what_is_not_a_table_is_compared_by_lines_and_that_is_said(pets: Path, run: Run) -> None:

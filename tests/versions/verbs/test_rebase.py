@@ -168,6 +168,24 @@ def test_what_was_edited_in_a_step_that_is_skipped_comes_back_with_it(clashing: 
     assert clashing.status().doing == "rebase" and (here / "a").read_text() == "half resolved"
 
 
+@pytest.mark.parametrize(("before", "instead"), [("x/in", "x"), ("x", "x/in")], ids=["file", "folder"])
+def test_a_file_that_was_replaced_by_another_in_its_way_waits_for_a_choice(
+    repo: ml.Repo, keep: Keep, here: Path, before: str, instead: str
+) -> None:
+    keep("base", {before: "old\n"})
+    repo.switch("dev", create=True)
+    keep("edit", {before: "an edit\n"})
+    repo.switch("main")
+    repo.rm(here / before)
+    keep("instead", {instead: "something else entirely\n"})
+    repo.switch("dev")
+    waiting = repo.rebase("main")
+    assert [one.path for one in waiting.conflicts] == [f"files/{before}"]
+    assert (here / instead).read_text() == "something else entirely\n"
+    repo.pending_merge.abort()
+    assert files(repo) == {before: b"an edit\n"} and repo.status().clean
+
+
 def test_two_conflicts_wait_one_after_the_other(repo: ml.Repo, keep: Keep, here: Path) -> None:
     keep("base", {"a": "1", "b": "1"})
     repo.switch("dev", create=True)

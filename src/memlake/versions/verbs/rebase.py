@@ -22,10 +22,10 @@ from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import MERGED, Tracked
 from memlake.versions.checkout.pending import REBASE, STEPS, Pending, Rebasing, Step, encode
 from memlake.versions.history import file_notes, log, merge_trees, refs
-from memlake.versions.history.commits import Draft
+from memlake.versions.history.commits import Draft, History
 from memlake.versions.history.merge_trees import Making, Outcome
 from memlake.versions.operation import Before, Verb
-from memlake.versions.paths import FILES, file_path
+from memlake.versions.paths import FILES, file_path, parents
 from memlake.versions.text.merge3 import Names
 from memlake.versions.verbs import merge, merge_to_stage, strategy
 from memlake.versions.verbs.branch import refuse_waiting
@@ -327,6 +327,13 @@ def _refuse_moved(here: Checkout, state: Rebasing) -> None:
         )
 
 
+def _is_blocked(history: History, tip: Commit, met: Conflict) -> bool:
+    """As in `merge_to_stage`, where the stage is the tip: what only they have cannot stand beside what is there."""
+    if met.ours is not None:
+        return False
+    return bool(history.entries(tip, parents(met.path))) or any(history.scan(tip, f"{met.path}/"))
+
+
 def _make_waiting(here: Checkout, tip: Commit, stop: _Stop) -> _Place:
     """The place where a step waits; what its files are to hold is stored."""
     history, outcome = here.history, stop.outcome
@@ -334,7 +341,11 @@ def _make_waiting(here: Checkout, tip: Commit, stop: _Stop) -> _Place:
     held = history.entries(tip, met)
     rows = {file_path(path): Tracked(file_path(path), entry) for path, entry in held.items() if path.startswith(FILES)}
     conflicts = tuple(
-        one._replace(written=merge_to_stage.mark_conflict(making, one, rows, stop.pending.names, half=outcome.half))
+        one
+        if _is_blocked(history, tip, one)
+        else one._replace(
+            written=merge_to_stage.mark_conflict(making, one, rows, stop.pending.names, half=outcome.half)
+        )
         for one in outcome.conflicts
     )
     edits = {path: entry for path, entry in outcome.edits.items() if path.startswith(FILES) and path not in met}
