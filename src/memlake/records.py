@@ -248,6 +248,7 @@ class Merged(NamedTuple):
     `lost` are the paths of a stash that were left out because their content was purged. Of a rebase, `rewritten` maps
     each commit to what it became, and `dropped` are those that became nothing. `reasons` say why
     conflicts were decided by metrics, or could not be. `recalled` are the places, (path, place), settled as before.
+    `notes` say what somebody should know of files that were joined.
     """
 
     commit: str | None
@@ -263,3 +264,4 @@ class Merged(NamedTuple):
     dropped: tuple[str, ...] = ()
     reasons: tuple[str, ...] = ()
     recalled: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()

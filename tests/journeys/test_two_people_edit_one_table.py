@@ -52,3 +52,16 @@ def test_a_cell_that_both_changed_is_settled_and_all_else_of_both_is_kept(tmp_pa
         repo.undo()
         repo.undo()
         assert "2,coffee,4.50,5\n" in table.read_text() and "salt" not in table.read_text()
+
+
+def test_values_of_a_column_that_the_other_removed_are_said_to_be_left_out(tmp_path: Path) -> None:
+    with ml.init(tmp_path) as repo:
+        commit(repo, TABLE, "the shop")
+        repo.branch("grace")
+        commit(repo, "id,name,price\n1,tea,2.50\n2,coffee,4.00\n3,milk,1.20\n", "ada does not count any more")
+        repo.switch("grace")
+        commit(repo, TABLE + "5,salt,0.50,9\n", "grace")
+        repo.switch("main")
+        merge = repo.merge("grace")
+        assert (tmp_path / "shop.csv").read_text().endswith("3,milk,1.20\n5,salt,0.50\n")
+        assert merge.notes == ("shop.csv: 1 added row came without 'stock', because the other side removed it",)

@@ -27,9 +27,10 @@ def _merge_file(making: Making, path: str, sides: Three, how: MergeHow) -> Joine
         by_lines = versions.merge_trees.merge_files(making, sides, how)
         return by_lines or (Joined(None, why=why) if why else None)
     if merged.data is None:
-        return Joined(None, merged.conflicts)
+        return Joined(None, merged.conflicts, notes=merged.notes)
     mode = theirs.mode if ours.mode == old.mode else ours.mode
-    return Joined(Entry(making.add(merged.data), "file", len(merged.data), mode), merged.conflicts)
+    entry = Entry(making.add(merged.data), "file", len(merged.data), mode)
+    return Joined(entry, merged.conflicts, notes=merged.notes)
 
 
 FILE = next(kind for kind in BUILT_IN if kind.name == "file")._replace(merge=_merge_file)

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake.errors import Error
-from memlake.records import InnerConflict, MergeHow
+from memlake.records import InnerConflict, MergeHow, count
 from memlake.rows import duckdb_connections
 from memlake.rows.compare import (
     NO_ROWS,
@@ -277,7 +277,7 @@ class _Joining:
             side = self._settle(f"column {old}", {"column": old}, old, *((told, None) if place == 0 else (None, told)))
             is_kept = side in ("union", "theirs") if place else side != "theirs"
         elif lost := len(self.found[place].matches.added):
-            self.notes.append(f"{lost:,} added rows are without {old!r}, which the other side removed")
+            self.notes.append(f"{count(lost, 'added row')} came without {old!r}, because the other side removed it")
         if not is_kept:
             return None
         kind = (self.ours, self.theirs)[place].schema.field(name).type

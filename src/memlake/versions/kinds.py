@@ -43,6 +43,7 @@ class Joined(NamedTuple):
     entry: Entry | None
     conflicts: tuple[InnerConflict, ...] = ()
     why: str = ""
+    notes: tuple[str, ...] = ()  # what somebody should know of the joined content
 
 
 class Kind(NamedTuple):

@@ -44,7 +44,7 @@ def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -
     numbers = Counter([kind.nouns for kind, _ in known] + [("path", "paths")] * (len(waiting) - len(known)))
     number = " and ".join(words.count(many, *nouns) for nouns, many in numbers.items())
     keep = "".join(f"{advice}\n" for advice in {kind.name: advice for kind, advice in reversed(known)}.values())
-    why = "".join(f"{clean(reason)}.\n" for reason in merged.reasons)
+    why = "".join(f"{clean(reason)}.\n" for reason in (*merged.reasons, *merged.notes))
     inside = look_inside(repo, waiting)
     steps = _next_steps(repo, waiting, verb, inside=inside)
     raise Conflicting(
@@ -88,7 +88,7 @@ def _show(repo: Repo, screen: Screen, merged: Merged, before: str | None) -> Non
         screen.line("Already up to date.")
     elif merged.commit != before or not merged.remembered:
         _show_files(repo, screen, merged, before)
-    screen.lines(f"{clean(reason)}." for reason in merged.reasons)
+    screen.lines(f"{clean(reason)}." for reason in (*merged.reasons, *merged.notes))
     show_moved(screen, merged)
     show_remembered(screen, merged)
 

@@ -48,6 +48,7 @@ class Outcome(NamedTuple):
     moved: Mapping[str, str] = MappingProxyType({})  # paths of theirs that get another name here
     made: Mapping[str, Made] = MappingProxyType({})  # by oid
     half: Mapping[str, Joined] = MappingProxyType({})  # of paths in conflict, what can be joined of them
+    notes: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # by path, what somebody should know of what was joined
 
     def store(self, history: History, entries: Iterable[Entry | None]) -> None:
         """Store those of these entries that the merge made. The caller holds a lease until something names them."""
@@ -132,10 +133,11 @@ def _merge(
         if path in mine and mine[path].new != change.new
     }
     edits.update(_follow(making, mine, other, met))
-    conflicts, half = list[Conflict](), dict[str, Joined]()
+    conflicts, half, notes = list[Conflict](), dict[str, Joined](), dict[str, tuple[str, ...]]()
     for path, (old, our, their) in met.items():
         edits.pop(path, None)
         joined = join_path(making, path, (old, our, their), settle)
+        notes |= {path: joined.notes} if joined and joined.notes else {}
         if joined is None or joined.entry is None or joined.conflicts:
             conflicts.append(Conflict(path, undecided.get(path) if old == _UNDECIDED else old, our, their))
             half |= {path: joined} if joined else {}
@@ -144,7 +146,7 @@ def _merge(
     ours_now = {path: change.new for path, change in mine.items()}
     conflicts.extend(_find_clashes(ours_now, edits, {conflict.path for conflict in conflicts}))
     conflicts.sort(key=lambda conflict: conflict.path)
-    return Outcome(edits, tuple(conflicts), made=making.made, half=half)
+    return Outcome(edits, tuple(conflicts), made=making.made, half=half, notes=notes)
 
 
 def join_path(making: Making, path: str, sides: Sides, settle: Settle) -> Joined | None:

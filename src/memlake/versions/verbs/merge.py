@@ -326,7 +326,12 @@ def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Confl
     if kept:
         pending = pending._replace(message="\n".join((pending.message.rstrip(), "", *kept)))
     done = _conclude(here, pending, _Ready(ours, outcome, edits), given)._replace(reasons=tuple(kept))
-    return done._replace(moved=outcome["work"].moved, name=_kind_and_name(here, pending.name).replace("'", ""))
+    name = _kind_and_name(here, pending.name).replace("'", "")
+    return done._replace(moved=outcome["work"].moved, name=name, notes=_list_notes(outcome["work"]))
+
+
+def _list_notes(outcome: Outcome) -> tuple[str, ...]:
+    return tuple(f"{plain(path)}: {note}" for path, notes in sorted(outcome.notes.items()) for note in notes)
 
 
 def _wait(
@@ -341,7 +346,8 @@ def _wait(
     _, waiting = merge_to_stage.write_merge(here, pending, outcome["work"], waiting, found=given.found)
     if decided := [one._replace(choice=sides[one.path]) for one in waiting if sides.get(one.path)]:
         merge_to_stage.take_sides(here, decided, (f"{pending.verb} --prefer", pending.name))
-    return Merged(None, conflicts=here.local.conflicts(), reasons=tuple(pending.reasons.values()))
+    notes = _list_notes(outcome["work"])
+    return Merged(None, conflicts=here.local.conflicts(), reasons=tuple(pending.reasons.values()), notes=notes)
 
 
 def _judge(
