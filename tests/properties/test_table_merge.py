@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 from collections import Counter
 from typing import Any
 
@@ -23,7 +24,11 @@ Table = dict[str, Row]  # by key, in its order
 COLUMNS = ("id", "a", "b", "c")
 CELLS = st.sampled_from(["", "x", "y,y", 'z"', "line\nbreak", "é", "0", "1.0"])
 FORMATS = ("csv", "jsonl", "parquet")
-QUICK = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+QUICK = settings(
+    max_examples=200 if os.environ.get("MEMLAKE_TORTURE") else 8,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 
 
 @st.composite

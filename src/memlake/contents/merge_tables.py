@@ -88,11 +88,12 @@ def _open_fields(text: CsvText) -> Fields:
 
 def _write_csv(merged: RowMerge, ours: Fields, theirs: Fields, texts: Sequence[CsvText]) -> bytes:
     names = [column.name for column in merged.columns]
+    numbers = [{name: number for number, name in enumerate(text.table.column_names)} for text in texts[1:]]
     places = [
-        [None if name is None else list(text.table.column_names).index(name) for name in sides]
-        for text, sides in (
-            (texts[1], [column.ours for column in merged.columns]),
-            (texts[2], [column.theirs for column in merged.columns]),
+        [None if name is None else number[name] for name in sides]
+        for number, sides in (
+            (numbers[0], [column.ours for column in merged.columns]),
+            (numbers[1], [column.theirs for column in merged.columns]),
         )
     ]
     is_same_layout = [names == list(text.table.column_names) for text in texts[1:]]

@@ -225,14 +225,14 @@ def _is_row(first: Sequence[str], rows: Sequence[Sequence[str]]) -> bool:
 
 def _unique_names(names: Sequence[str]) -> list[str]:
     """Names as they are, but numbered where one occurs again."""
-    unique: list[str] = []
+    unique: dict[str, None] = {}
     for name in names:
         number, free = 1, name
         while free in unique:
             number += 1
             free = f"{name}.{number}"
-        unique.append(free)
-    return unique
+        unique[free] = None
+    return list(unique)
 
 
 # -- JSON lines ---------------------------------------------------------------------------------

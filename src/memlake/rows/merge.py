@@ -209,10 +209,11 @@ class _Joining:
     # -- columns ----------------------------------------------------------------------------------
 
     def _check_columns(self, repeated: tuple[Numbers, ...] | None) -> None:
+        before = set(self.base.schema.names)
         for found, side in zip(self.found, (self.ours, self.theirs), strict=True):
             known = {pair.new for pair in found.pairs}
             for name in side.schema.names:
-                if name in self.base.schema.names and name not in known:
+                if name in before and name not in known:
                     raise Unjoinable(f"no type holds the values that {name!r} has on both sides")
             is_other = any(change.old_type is None or change.new_type is None or change.old_name
                            for change in found.columns)  # fmt: skip

@@ -57,6 +57,12 @@ def test_conflicts_shows_every_place_with_what_each_side_has(run: Run, fork: Pat
     ]
 
 
+def test_a_path_that_is_settled_is_not_all_there_is_to_settle(run: Run, fork: Path) -> None:
+    run("merge", "dev", code=1)
+    run("resolve", "p.json", "--ours")
+    assert "memlake resolve t.txt --ours" in run("conflicts", "p.json").err
+
+
 def test_the_merge_says_where_it_waits_inside_a_file(run: Run, fork: Path) -> None:
     said = run("merge", "dev", code=1).err
     assert "p.json (2 places inside; the file holds our side there, and all else of both)" in said

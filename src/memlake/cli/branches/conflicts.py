@@ -37,7 +37,8 @@ def conflicts(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], forget: 
     if not places and not screen.as_json:
         screen.note("Nothing is in conflict.")
     elif not screen.as_json:
-        _say_next(repo, screen, [one for one in places if one.choice is None])
+        left = [one for one in places if one.choice is None]
+        _say_next(repo, screen, left or _list_open(repo, ()))
 
 
 @verb()
