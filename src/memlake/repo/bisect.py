@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from memlake.repo.repo import Repo
     from memlake.versions.verbs.bisect import Marks
 
-_SKIP, _FATAL = 125, 128  # exit codes, as of `git bisect run`
+_SKIP = 125  # exit codes, as of `git bisect run`
+_CANNOT_RUN = {126: "it is not a program that may be run", 127: "it, or a command in it, was not found"}  # of a shell
 
 
 @check_methods
@@ -36,7 +37,7 @@ class Bisect:
 
         `run` is a command for the shell or a function that says "good", "bad" or "skip" of a commit. A command runs in
         a folder of its own with the commit's files, and in MEMLAKE_BISECT_COMMIT has its id. It tells by its exit code:
-        0 is good, 125 skips, another below 128 is bad, and any more stops the search.
+        0 is good, 125 skips, 1 to 124 is bad, and any other stops the search.
         """
         if metric is None and run is None:
             raise InvalidInput("a search needs a metric or a command. Nothing was tried.")
@@ -59,11 +60,18 @@ class Bisect:
                     command, shell=True, cwd=folder, env=config.environment() | variables, check=False,
                     stdin=subprocess.DEVNULL,
                 )  # fmt: skip
-            if done.returncode < 0 or done.returncode >= _FATAL:
+            if why := _CANNOT_RUN.get(done.returncode):
+                raise Unavailable(
+                    f"the command cannot run at commit {short(commit.oid)}: {why} (exit code {done.returncode}). "
+                    "The search stopped and blames no commit. Nothing was changed.",
+                    hint="It runs in a folder with the commit's files alone. If some commits lack what it needs, "
+                    "let it end with 125 there.",
+                )
+            if not 0 <= done.returncode <= _SKIP:
                 raise Unavailable(
                     f"the command ended with {done.returncode} at commit {short(commit.oid)}, so the search stopped. "
                     "Nothing was changed.",
-                    hint="A command says by 0 that a commit is good, by 125 that it cannot be tested, by 1 to 127 that "
+                    hint="A command says by 0 that a commit is good, by 125 that it cannot be tested, by 1 to 124 that "
                     "it is bad.",
                 )
             return {0: "good", _SKIP: "skip"}.get(done.returncode, "bad")

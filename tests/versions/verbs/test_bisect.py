@@ -143,6 +143,16 @@ def test_random_histories_with_merges_give_the_commit_that_brought_it(repo: ml.R
         assert found.commit == fault and found.runs <= ceil(log2(len(behind[tip.oid]))) + 3
 
 
+@pytest.mark.parametrize(("command", "code"), [("memlake-has-no-such-command", 127), ("./a", 126)])
+def test_a_command_that_cannot_run_blames_no_commit(repo: ml.Repo, keep: Keep, command: str, code: int) -> None:
+    for number in range(3):
+        keep(f"c{number}", {"a": str(number)})
+    with pytest.raises(ml.Unavailable, match=f"the command cannot run.*{code}.*[Nn]othing was changed"):
+        repo.bisect.search(run=command)
+    found = repo.bisect.search(run="exit 124")
+    assert repo.commit_at(found.commit or "").subject == "c0", "every code below 125 is a verdict"
+
+
 def test_wrong_questions_are_refused(repo: ml.Repo, keep: Keep) -> None:
     for number in range(3):
         keep(f"c{number}", {"a": str(number)}, metrics={"acc": 0.9})

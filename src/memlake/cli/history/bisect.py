@@ -27,7 +27,7 @@ def bisect() -> None:
 
     \b
     memlake bisect start --metric accuracy --below 0.9     by what commits record
-    memlake bisect start --run 'python check.py'           by a command: 0 is good, 125 skips, 1 to 127 is bad
+    memlake bisect start --run 'python check.py'           by a command: 0 is good, 125 skips, 1 to 124 is bad
     memlake bisect start BAD GOOD                          by hand: then `bisect good`, `bad` or `skip`
 
     With a metric or a command, your files are not touched: the command runs in a folder of its own with the files of
