@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -49,6 +48,8 @@ class Bisect:
         return versions.bisect.search(self._repo._look(), asked, judge)
 
     def _make_judge(self, command: str) -> Callable[[Commit], str]:
+        import subprocess  # 3 ms of every start of memlake
+
         repo = self._repo
 
         def judge(commit: Commit) -> str:
