@@ -324,6 +324,8 @@ BRANCHES = [
     Situation("a bisect that is done", TWO, "bisect start HEAD HEAD~1", "To go back to where you were: memlake bisect reset", works=True, shows="on main again"),
     Situation("a grid over work", "t.py=1; keep one; t.py=2", "run t.py --grid n=1 --branch hp/{n}", "Commit it: memlake commit -a -m MESSAGE", again=True),
     Situation("a grid over work, put aside", "t.py=1; keep one; t.py=2", "run t.py --grid n=1 --branch hp/{n}", "Or put it aside: memlake stash", again=True),
+    Situation("a grid over untracked files", "t.py=1; keep one; log=mine", "run t.py --grid n=1 --branch hp/{n}", "Put it aside: memlake stash -u", again=True),
+    Situation("a grid over untracked files, committed", "t.py=1; keep one; log=mine", "run t.py --grid n=1 --branch hp/{n}", "Or commit it: memlake add -A && memlake commit -m MESSAGE", "memlake add -A", then="commit -m x; run t.py --grid n=1 --branch hp/{n}"),
     Situation("no tag before it", ONE, "describe", "Name one with: memlake tag v1.0 {}", again=True),
     Situation("no tag before it, by id", ONE, "describe", "Or show the id alone: memlake describe --always"),
     Situation("no tag right there", f"{ONE}; tag v1; a=2; keep two", "describe --exact-match", "Name the nearest: memlake describe", shows="v1-1-"),

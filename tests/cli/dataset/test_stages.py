@@ -130,3 +130,19 @@ def test_uncommitted_work_is_not_carried_into_branches(run: Run, stages: Path) -
     (stages / "helper.py").write_text("mine")
     told = run("run", "train.py", "--grid", "lr=1", "--branch", "hp/{n}", code=1)
     assert "not committed" in told.err and (stages / "helper.py").read_text() == "mine"
+
+
+def test_untracked_files_are_not_carried_into_branches(run: Run, stages: Path) -> None:
+    (stages / "prepare.py").write_text("open('log.txt', 'a').write('more')")
+    run("commit", "-a", "-m", "a log")
+    (stages / "log.txt").write_text("precious")
+    grid = ("run", "prepare.py", "--grid", "lr=1.0,3.0", "--branch", "hp/{n}")
+    told = run(*grid, code=1)
+    assert "log.txt" in told.err and "Nothing was run" in told.err
+    assert (stages / "log.txt").read_text() == "precious"
+    assert [branch["name"] for branch in run("branch", "--json").json["branches"]] == ["main"]
+    (stages / ".memlakeignore").write_text("log.txt\n")
+    run("add", ".memlakeignore")
+    run("commit", "-m", "ignore the log")
+    run(*grid)
+    assert (stages / "log.txt").read_text() == "preciousmoremore", "an ignored file stays where it is"

@@ -79,6 +79,13 @@ class Runner:
                 "Nothing was run.",
                 hint="Commit it: memlake commit -a -m MESSAGE\nOr put it aside: memlake stash",
             )
+        if state.untracked:  # what the first one writes to would go into its commit, and be gone for the others
+            raise Conflict(
+                f"each combination begins with the files of the last commit, and {_name_some(state.untracked)} not "
+                "tracked. Nothing was run.",
+                hint="Put it aside: memlake stash -u\nOr commit it: memlake add -A && memlake commit -m MESSAGE\n"
+                "Or list it in .memlakeignore, and commit that.",
+            )
         known = {branch.name for branch in repo.branches()}
         if taken := [name for name in names if name in known]:
             raise AlreadyExists(
@@ -123,6 +130,11 @@ class Runner:
             return 0
         self._screen.line(f"{words.clean(name)} {short(made.oid)} {told}".rstrip())
         return 0
+
+
+def _name_some(paths: Sequence[str]) -> str:
+    first = words.clean(paths[0])
+    return f"{first} is" if len(paths) == 1 else f"{first} and {words.count(len(paths) - 1, 'other')} are"
 
 
 def _name_branches(combinations: Sequence[Mapping[str, str]], pattern: str) -> list[str]:

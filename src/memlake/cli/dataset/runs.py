@@ -49,7 +49,8 @@ def run(screen: Screen, /, *, scripts: tuple[str, ...], given: tuple[str, ...], 
     arguments are as they were when it last ended well. What Python and memlake open is seen; other native code is not.
 
     With --branch, what a combination wrote is committed on its branch with its params and metrics, for
-    `memlake metrics 'hp/*'`. {n} is its number, and {NAME} the value of a param.
+    `memlake metrics 'hp/*'`. {n} is its number, and {NAME} the value of a param. Nothing runs while files are
+    changed or untracked.
     """
     file = how["file"]
     for path in (*scripts, *([file] if file else [])):
