@@ -205,6 +205,32 @@ def test_a_checkpoint_that_differs_is_compared_by_tensor(repo: Repo) -> None:
     assert [change.name for change in done.inside.record.changed] == ["weight"]
 
 
+def test_a_file_that_the_program_does_not_write_is_not_the_same(repo: Repo) -> None:
+    (repo.root / "make.py").write_text("open('a.txt', 'w').write('a')\nopen('log', 'a').write('one')\n")
+    for name, text in (("a.txt", "a"), ("log", "one"), ("b.bin", "a")):
+        (repo.root / name).write_text(text)
+    (repo.root / "raw.csv").write_text("x")
+    repo.add("."), repo.commit("made", uses=("make.py", "raw.csv"))
+    for name in ("a.txt", "log", "b.bin"):
+        allow(repo, name)
+    done = repo.rebuild("b.bin")
+    assert (done.same, done.why) == (False, "make.py did not write b.bin")
+    assert repo.rebuild("a.txt").same is repo.rebuild("log").same is True
+    for name in ("make.py", "raw.csv"):
+        with pytest.raises(NotFound, match=f"{name} cannot be rebuilt: .* does not say which program made it"):
+            repo.rebuild(name)
+
+
+def test_an_input_that_is_written_in_place_is_there_as_it_was(repo: Repo) -> None:
+    (repo.root / "make.py").write_text("open('log', 'a').write('two')\n")
+    (repo.root / "log").write_text("one")
+    repo.add("."), repo.commit("begin")
+    (repo.root / "log").write_text("onetwo")
+    repo.add("."), repo.commit("more", uses=("make.py", "log@HEAD"))
+    allow(repo, "log")
+    assert repo.rebuild("log").same is True
+
+
 def test_what_has_no_program_is_refused(repo: Repo) -> None:
     with pytest.raises(NotFound, match="does not say which program made it"):
         repo.rebuild("pets.csv")

@@ -76,6 +76,8 @@ def rebuild(repo: Repo, of: str, *, check: bool) -> Rebuilt:
         work = folder / (repo.root.name or "work")
         with init(work) as scratch:
             _fill(repo, recipe, scratch)
+        if thing.file is not None and recipe.of not in recipe.files and _is_inside(recipe.of):
+            (work / recipe.of).unlink(missing_ok=True)  # or a program that does not write it would seem to
         done = _run(recipe, work)
         if done.returncode:
             tail = done.stdout.decode("utf-8", "replace")[-_TAIL:]
@@ -100,6 +102,8 @@ def read_recipe(repo: Repo, thing: Thing) -> Recipe:
     facts = versions.commit_facts.read_facts(here, maker) if maker is not None else {}
     uses = facts.get("uses") or []
     programs = [one for one in uses if str(one["path"]).startswith(FILES) and str(one["path"]).endswith(".py")]
+    if any((one["path"], one["oid"]) == (path, entry.oid) for one in uses):
+        programs = []  # the commit used it as it is: it was not made there
     if maker is None or len(programs) != 1:
         named = f"names {len(programs)} programs" if programs else "does not say which program made it"
         raise NotFound(
