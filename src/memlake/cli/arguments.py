@@ -58,15 +58,22 @@ def open_here(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
 
 
 @contextmanager
-def open_datasets(_given: dict[str, Any]) -> Iterator[tuple[Datasets, Screen]]:
+def open_datasets(given: dict[str, Any]) -> Iterator[tuple[Datasets, Screen]]:
     """The datasets of the repo here, or else of the personal one."""
+    with open_datasets_repo(given) as (repo, out):
+        yield repo.datasets(), out
+
+
+@contextmanager
+def open_datasets_repo(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
+    """The repo here, or else the personal one."""
     root = config.find_repo()
     is_personal = root is None and config.personal_folder().is_dir()
     with open_personal() if root is None else open_repo(root) as repo:
         out = screen(repo.settings)
         if is_personal:
             out.note(f"There is no repo here, so this is about your personal one: {clean(str(repo.root))}")
-        yield repo.datasets(), out
+        yield repo, out
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
 
 from tests.cli.conftest import Run
 
@@ -145,3 +146,22 @@ def test_a_plot_is_drawn_of_the_one_file_that_differs(pets: Path, repo: Path, ru
         in run("diff", "--plot", "p.svg", "a.txt", code=128).err
     )
     run("diff", "--plot", "p.svg", "--cached", "--", "pets.csv", code=1)
+
+
+def test_a_plot_replaces_neither_a_tracked_file_nor_one_that_is_compared(repo: Path, run: Run) -> None:
+    (repo / "sub").mkdir()
+    for name in ("i.png", "sub/j.png"):
+        Image.new("RGB", (8, 8), "red").save(repo / name)
+    run("add", ".")
+    for name in ("i.png", "sub/j.png", "own.png"):
+        Image.new("RGB", (8, 8), "blue").save(repo / name)
+    (repo / "link.png").symlink_to("sub/j.png")
+    blue = (repo / "i.png").read_bytes()
+    for target in ("i.png", "sub/j.png", "sub/../i.png", str(repo / "i.png"), "link.png"):
+        said = run("diff", "--plot", target, "i.png", code=128).err
+        assert "is tracked in this repo, and the plot would replace it. Nothing was written." in said, target
+        assert "Name another file" in said
+    assert "own.png is compared here" in run("diff", ":i.png", "own.png", "--plot", "own.png", code=128).err
+    assert {(repo / name).read_bytes() for name in ("i.png", "sub/j.png", "own.png")} == {blue}
+    run("diff", "--plot", "own.png", "i.png")
+    assert (repo / "own.png").read_bytes() != blue

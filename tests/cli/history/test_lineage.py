@@ -26,6 +26,26 @@ def test_lineage_is_told_drawn_and_written(run: Run, tmp_path: Path) -> None:
     assert "'nosuch' is not a file of HEAD" in run("lineage", "nosuch", code=128).err
 
 
+def test_a_lineage_is_not_drawn_over_a_file_of_the_repo_or_of_words(run: Run, tmp_path: Path) -> None:
+    run("init")
+    (tmp_path / "raw.svg").write_text("x")
+    run("add", "."), run("commit", "-m", "data")
+    with ml.open(tmp_path) as repo:
+        repo.datasets().read_values(x=[1]).save("d")
+    (tmp_path / "raw.svg").write_text("not committed")
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "link.svg").symlink_to("raw.svg")
+    (tmp_path / "words.svg").symlink_to("notes.txt")
+    for line in (("lineage", "raw.svg"), ("dataset", "lineage", "d")):
+        for target in ("raw.svg", "link.svg"):
+            assert f"{target} is tracked in this repo" in run(*line, "--plot", target, code=128).err
+        for target in ("notes.txt", "words.svg"):
+            assert f"{target} exists and is not a picture" in run(*line, "--plot", target, code=128).err
+        for _ in range(2):
+            assert "edges to new.svg" in run(*line, "--plot", "new.svg").err
+    assert (tmp_path / "raw.svg").read_text() == "not committed" and (tmp_path / "notes.txt").read_text() == "mine"
+
+
 def test_lineage_of_rows_is_text_or_json(run: Run, tmp_path: Path) -> None:
     run("init")
     (tmp_path / "raw.csv").write_text("id,x\n1,2\n2,3\n")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import dataset as parts
-from memlake.cli.arguments import JSON, complete_with, confirm_erase, open_datasets, verb
+from memlake.cli.arguments import JSON, complete_with, confirm_erase, open_datasets, open_datasets_repo, verb
 from memlake.cli.history.lineage import lineage_options, show_lineage
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound, Usage, pasted
+from memlake.repo import Repo
 from memlake.views import words
 from memlake.views.dataset import (
     diff_lines,
@@ -200,14 +201,15 @@ def merge(datasets: Datasets, screen: Screen, /, *, ours: str, theirs: str, **ho
     screen.show({"merged": join_shape(joined)}, join_lines(joined), pages=False)
 
 
-@dataset_verb(shared=[JSON])
+@verb(group=dataset, opens=open_datasets_repo, shared=[JSON])
 @_name
 @lineage_options
 def lineage(
-    datasets: Datasets, screen: Screen, /, *, name: str, form: str | None, plot: str | None, way: str | None, **how: Any
+    repo: Repo, screen: Screen, /, *, name: str, form: str | None, plot: str | None, way: str | None, **how: Any
 ) -> None:
     """Show where a version came from, down to storages, files and code, and what was made from it."""
-    show_lineage(screen, datasets.lineage(name, up=way != "down", down=way != "up", **how), form, plot)
+    found = repo.datasets().lineage(name, up=way != "down", down=way != "up", **how)
+    show_lineage(repo, screen, found, form=form, plot=plot)
 
 
 # -- deleting, renaming, exporting

@@ -14,6 +14,7 @@ from memlake import config
 from memlake.cli.arguments import JSON, SplitCommand, after_dashes, complete_with, split, verb
 from memlake.cli.files.browse import file_at
 from memlake.cli.history.options import detail_options, take_detail
+from memlake.cli.history.plot import check_plot_target
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.errors import InvalidInput, Nothing, Usage
@@ -79,6 +80,7 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
 def _write_plot(repo: Repo, rows: Sequence[changes.Row], file: str, detail: patches.Detail, *, worktree: bool) -> None:
     """Draw the one file that differs."""
     plots.check_plot_file(file)
+    check_plot_target(repo, file, compared=[path for row in rows for path in (row.path, row.source) if path])
     if not rows:
         raise Nothing("nothing differs here, so there is nothing to draw.")
     if len(rows) > 1:

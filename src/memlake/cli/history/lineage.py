@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake.cli.arguments import JSON, complete_with, verb
+from memlake.cli.history.plot import check_plot_target
 from memlake.cli.screen import Screen
 from memlake.errors import Usage
 from memlake.repo import Repo
@@ -74,10 +75,10 @@ def lineage(
         found = repo.row_lineage(thing, where, up=way != "down", down=way != "up", rows=rows)
         screen.show({"lineage": found.to_json()}, (screen.clean(line) for line in found.to_text().split("\n")))
         return
-    show_lineage(screen, repo.lineage(thing, up=way != "down", down=way != "up", **how), form, plot)
+    show_lineage(repo, screen, repo.lineage(thing, up=way != "down", down=way != "up", **how), form=form, plot=plot)
 
 
-def show_lineage(screen: Screen, graph: Lineage, form: str | None, plot: str | None) -> None:
+def show_lineage(repo: Repo, screen: Screen, /, graph: Lineage, *, form: str | None, plot: str | None) -> None:
     """Print a lineage, or write it to the file `plot` in the format that its name tells."""
     kind = form or ("text" if plot is None else _SUFFIXES.get(Path(plot).suffix.lower()))
     if kind is None:
@@ -85,6 +86,8 @@ def show_lineage(screen: Screen, graph: Lineage, form: str | None, plot: str | N
             f"the name '{plot}' does not say which format to draw. Nothing was written.",
             hint="Let it end in .svg, or add --format svg.",
         )
+    if plot is not None:
+        check_plot_target(repo, plot)
     if kind == "json" or (screen.as_json and plot is None):
         text = json_shapes.document({"lineage": graph.to_json()})
     else:
