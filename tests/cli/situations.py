@@ -516,7 +516,7 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     "a reader still uses the write-ahead log, which may hold old pages: run `memlake gc` once it is done.": "needs a second process that reads meanwhile",
     "If you trust them: memlake config --user safe.directory {}": "needs another user",
     "Let a client start it: memlake mcp install --client claude": "needs a process without standard streams; the command is tried in test_mcp_install.py",
-    "Its bytes: memlake cat {} > FILE": "needs a terminal; tried in tests/cli/history/test_show.py",
+    "Its bytes: memlake cat {} > FILE": "needs a terminal: elsewhere the bytes are printed",
     "Wait longer: memlake config {} {}": "needs a service that does not answer",
     "the local embedding model is not installed (the package memlake-minilm), so search finds words, not meaning. In a clone of memlake, `make model` builds and installs it; to do without it: `memlake config embedding.provider none`.": "needs a machine without the model",
     "The next command goes on where this one stopped; to go back instead: memlake undo": "needs an interrupt half way; tried in tests/versions/checkout/test_update.py and tests/reliability/test_faults.py",

@@ -66,7 +66,7 @@ def read_rules(history: History, commit: Commit | None, verb: str, branch: str |
     entry = history.entries(commit, [tree_path(name)]).get(tree_path(name))
     if entry is None:
         return ()
-    file = _File(name, verb)
+    file = _File(name, verb, f"{branch}:{name}" if branch else name)
     if entry.kind != "file" or entry.size > _MOST_BYTES:
         raise file.refuse(0, f"it is not a file of at most {_MOST_BYTES >> 10} KiB")
     rules = file.parse(history.objects.read(entry.oid))
@@ -76,8 +76,8 @@ def read_rules(history: History, commit: Commit | None, verb: str, branch: str |
 class _File:
     """One policy file as it is read."""
 
-    def __init__(self, name: str, verb: str) -> None:
-        self.name, self.verb, self.text = name, verb, ""
+    def __init__(self, name: str, verb: str, place: str) -> None:
+        self.name, self.verb, self.place, self.text = name, verb, place, ""
 
     def parse(self, data: bytes) -> list[Rule]:
         import tomllib  # most branches have no such file
@@ -174,5 +174,5 @@ class _File:
         where = f" is wrong in line {line}" if line else " cannot be used"
         return InvalidInput(
             f"{self.name}{where}: {why.rstrip('.')}.\nThe {self.verb} was refused, and nothing was changed.",
-            hint=f"Correct the file on the branch and commit it. See it with: memlake cat {pasted(self.name)}",
+            hint=f"Correct the file on the branch and commit it. See it with: memlake cat {pasted(self.place)}",
         )
