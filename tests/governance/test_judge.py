@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -239,3 +240,81 @@ def test_a_strategy_that_is_typed_comes_before_a_rule_that_prefers(repo: ml.Repo
     keep("rules", {"policy/merge.toml": "[[rule]]\nid = 'best'\npaths = 'p'\nprefer = 'metrics.f1'\n"})
     repo.merge("dev", strategy="ours")
     assert repo.read("p") == b"ours\n"
+
+
+@pytest.fixture
+def tables(repo: ml.Repo, keep: Keep) -> Sides:
+    """main and dev both changed row 1 of `d.csv`, main also row 2 and added row 4, dev row 3. HEAD is on main."""
+
+    def made(ours: float, theirs: float, files: dict[str, str] | None = None) -> None:
+        keep("base", {"d.csv": "id,v\n1,a\n2,b\n3,c\n", **(files or {})})
+        repo.switch("dev", create=True)
+        keep("theirs", {"d.csv": "id,v\n1,x\n2,b\n3,cc\n"}, metrics={"f1": theirs})
+        repo.switch("main")
+        keep("ours", {"d.csv": "id,v\n1,m\n2,bb\n3,c\n4,new\n"}, metrics={"f1": ours})
+
+    return made
+
+
+BY_PLACE = "[[rule]]\nid = 'best'\nprefer = 'metrics.f1'\n"
+
+
+@pytest.mark.parametrize(("ours", "theirs", "taken", "value"), [(0.8, 0.9, "theirs", "x"), (0.9, 0.8, "ours", "m")])
+@pytest.mark.parametrize("policy", ["", BY_PLACE])
+def test_of_a_table_metrics_decide_only_the_places_that_both_changed(
+    repo: ml.Repo, tables: Sides, here: Path, ours: float, theirs: float, taken: str, value: str, policy: str
+) -> None:
+    tables(ours, theirs, {"policy/merge.toml": policy} if policy else {})
+    merged = repo.merge("dev", prefer=None if policy else "metrics.f1")
+    assert (here / "d.csv").read_text() == f"id,v\n1,{value}\n2,bb\n3,cc\n4,new\n"
+    assert repo.read("d.csv") == (here / "d.csv").read_bytes() and repo.status().clean
+    assert merged.reasons[0].startswith(f"d.csv: {taken} at 1 place that both changed, because metrics.f1 is {ours} in")
+    assert merged.reasons[0] in repo.commit_at().message
+
+
+def test_a_document_keeps_what_only_one_side_changed_when_metrics_decide(repo: ml.Repo, keep: Keep) -> None:
+    keep("base", {"c.json": '{\n  "a": 0,\n  "b": 0,\n  "c": 0\n}\n'})
+    repo.switch("dev", create=True)
+    keep("theirs", {"c.json": '{\n  "a": 1,\n  "b": 1,\n  "c": 0\n}\n'}, metrics={"f1": 0.9})
+    repo.switch("main")
+    keep("ours", {"c.json": '{\n  "a": 2,\n  "b": 0,\n  "c": 2\n}\n'}, metrics={"f1": 0.5})
+    repo.merge("dev", prefer="metrics.f1")
+    assert json.loads(repo.read("c.json")) == {"a": 1, "b": 1, "c": 2}
+
+
+def test_a_rule_that_names_a_table_takes_the_whole_file_that_was_scored(repo: ml.Repo, tables: Sides) -> None:
+    tables(0.8, 0.9, {"policy/merge.toml": BY_PLACE + "paths = ['*.csv']\n"})
+    assert "place" not in repo.merge("dev").reasons[0]
+    assert repo.read("d.csv") == b"id,v\n1,x\n2,b\n3,cc\n"
+
+
+def test_places_that_metrics_decide_are_in_the_file_while_the_rest_waits(
+    repo: ml.Repo, keep: Keep, tables: Sides, here: Path
+) -> None:
+    tables(0.8, 0.9, {"b": "0\n"})
+    keep("main", {"b": "main\n"})
+    repo.switch("dev")
+    keep("dev", {"b": "dev\n"})
+    repo.switch("main")
+    merged = repo.merge("dev", prefer="metrics.f1")
+    joined = "id,v\n1,x\n2,bb\n3,cc\n4,new\n"
+    assert {one.path: one.choice for one in merged.conflicts} == {"files/b": None, "files/d.csv": "file"}
+    assert (here / "d.csv").read_text() == joined
+    repo.pending_merge.choose("ours", "b")
+    repo.pending_merge.resolve("ours", "d.csv")
+    repo.pending_merge.resolve("theirs", "d.csv")
+    done = repo.commit("both")
+    assert done.message.startswith("both\n\nd.csv: theirs at 1 place") and repo.read("d.csv") == joined.encode()
+    repo.undo()
+    repo.pending_merge.resolve("ours", "d.csv")
+    assert "because" not in repo.commit("otherwise").message
+    assert repo.read("d.csv") == joined.replace("x", "m").encode()
+    repo.undo()
+    repo.pending_merge.choose("theirs", "d.csv")  # whole, which metrics did not say
+    assert "because" not in repo.commit("whole").message and repo.read("d.csv") == b"id,v\n1,x\n2,b\n3,cc\n"
+
+
+def test_a_required_score_is_asked_of_a_table_whose_open_places_stay_ours(repo: ml.Repo, tables: Sides) -> None:
+    tables(0.8, 0.5, {"policy/merge.toml": RULE + "paths = ['*.csv']\n"})
+    with pytest.raises(ml.Denied, match=r"metrics\.f1 of d\.csv is 0\.5"):
+        repo.merge("dev", prefer="metrics.f1")

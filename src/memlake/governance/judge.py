@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from memlake.errors import Denied, pasted
 from memlake.governance.policy import Preference, Rule, read_rules
-from memlake.records import Commit, Conflict, short
+from memlake.records import Commit, Conflict, count, short
 from memlake.versions.conditions import ROOMS, Comparison, Facts, is_number
 from memlake.versions.history.bases import merge_bases
 from memlake.versions.history.commits import History
@@ -27,14 +27,14 @@ def judge_merge(history: History, case: Case, prefer: Preference | None = None) 
     preferring = [Rule("", "", prefer=prefer)] if prefer else [rule for rule in rules if rule.prefer]
     conflicts = (*case.conflicts, *_find_joined(history, case, [rule for rule in preferring if rule.paths]))
     decided = [_decide(history, case, conflict, preferring) for conflict in conflicts]
-    reasons = {conflict.path: reason for conflict, reason in decided if reason}
-    conflicts = tuple(conflict for conflict, _ in decided)
+    reasons = {one.conflict.path: one.reason for one in decided if one.reason}
+    conflicts, inside = tuple(one.conflict for one in decided), {one.conflict.path for one in decided if one.inside}
     coming = [path for path in case.edits if path not in {one.path for one in conflicts}]
-    coming += [one.path for one in conflicts if one.choice not in (None, "ours")]
+    coming += [one.path for one in conflicts if one.choice not in (None, "ours") or one.path in inside]
     for rule in rules:
         if rule.require is not None:
             _check_merge(history, case, rule, coming)
-    return Verdict(conflicts, reasons)
+    return Verdict(conflicts, reasons, inside)
 
 
 def _find_joined(history: History, case: Case, rules: Sequence[Rule]) -> Iterator[Conflict]:
@@ -118,22 +118,32 @@ def judge_promotion(history: History, shipment: Shipment) -> None:
 # -- which side is better -----------------------------------------------------------------------
 
 
-def _decide(history: History, case: Case, conflict: Conflict, rules: Iterable[Rule]) -> tuple[Conflict, str]:
-    """The conflict with a choice, and why; or as it is, and why not. Of several rules the first one decides."""
+class _Decided(NamedTuple):
+    """A conflict with a choice, and why; or as it is, and why not."""
+
+    conflict: Conflict
+    reason: str = ""
+    inside: bool = False  # the choice is for its open places alone
+
+
+def _decide(history: History, case: Case, conflict: Conflict, rules: Iterable[Rule]) -> _Decided:
+    """Of several rules the first one decides. One that names paths wants what was scored, so it takes whole files."""
     rule = next((rule for rule in rules if rule.is_about_path(conflict.path)), None)
     if rule is None or rule.prefer is None or conflict.choice is not None or kind_at(conflict.path).lane != "work":
-        return conflict, ""
+        return _Decided(conflict)
     name, fact = plain(conflict.path), rule.prefer.fact
     if case.ours is None or conflict.ours is None or conflict.theirs is None:
-        return conflict, f"{name}: undecided, because one side does not have it"
+        return _Decided(conflict, f"{name}: undecided, because one side does not have it")
     sides = [
         read_path_facts(history, head, conflict.path)[fact.room].get(fact.name) for head in (case.ours, case.theirs)
     ]
     choice, why = _compare(rule.prefer, *sides)
     by = f" (rule {rule.id})" if rule.id else ""
     if choice is None:
-        return conflict, f"{name}: undecided, because {why}{by}"
-    return conflict._replace(choice=choice), f"{name}: {choice}, because {why}{by}"
+        return _Decided(conflict, f"{name}: undecided, because {why}{by}")
+    places = 0 if rule.paths else case.places.get(conflict.path, 0)
+    at = f" at {count(places, 'place')} that both changed" if places else ""
+    return _Decided(conflict._replace(choice=choice), f"{name}: {choice}{at}, because {why}{by}", bool(places))
 
 
 def _compare(prefer: Preference, ours: Measured | None, theirs: Measured | None) -> tuple[str | None, str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -60,6 +60,7 @@ class Case(NamedTuple):
     edits: Mapping[str, Entry | None]  # what is clean
     conflicts: tuple[Conflict, ...]
     facts: Facts
+    places: Mapping[str, int] = MappingProxyType({})  # of conflicts that are joined but for some places: how many
 
 
 class Verdict(NamedTuple):
@@ -67,6 +68,7 @@ class Verdict(NamedTuple):
 
     conflicts: tuple[Conflict, ...]
     reasons: Mapping[str, str]
+    inside: Set[str] = frozenset()  # paths whose choice is for their open places alone
 
 
 class Given(NamedTuple):
@@ -315,7 +317,13 @@ def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Confl
         return tuple(choices.get((one.path, one.ours, one.theirs), one) for one in found)
 
     conflicts = apply_chosen(conflict for lane in LANES for conflict in outcome[lane].conflicts)
-    judged, pending = _judge(here, pending, given, outcome["work"], conflicts)
+    verdict = _judge(here, pending, given, outcome["work"], conflicts)
+    outcome["work"], judged = strategy.settle_inside(
+        here.history, outcome["work"], settle, verdict.conflicts, verdict.inside
+    )
+    still_open = {one.path for one in judged if one.path in verdict.inside and one.choice is None}
+    reasons = {path: reason for path, reason in verdict.reasons.items() if path not in still_open}
+    pending = pending._replace(reasons={**pending.reasons, **reasons})
     conflicts = apply_chosen(judged)
     if any(conflict.choice is None for conflict in conflicts):
         return _wait(here, pending, given, outcome, conflicts)
@@ -341,10 +349,13 @@ def _wait(
     paths = {conflict.path for conflict in conflicts}
     clean = [path for lane in LANES for path in outcome[lane].edits if path not in paths]
     pending = pending._replace(merged=sum(not path.startswith(FILES) for path in clean))
-    sides = {one.path: one.choice for one in conflicts if _is_why(pending.reasons.get(one.path, ""), one)}
-    waiting = tuple(one._replace(choice=None) if one.path in sides else one for one in conflicts)
+    sides = {one.path: one for one in conflicts if _is_why(pending.reasons.get(one.path, ""), one)}
+    waiting = tuple(
+        one._replace(choice=None, chosen=None, places={}) if one.path in sides else one for one in conflicts
+    )
     _, waiting = merge_to_stage.write_merge(here, pending, outcome["work"], waiting, found=given.found)
-    if decided := [one._replace(choice=sides[one.path]) for one in waiting if sides.get(one.path)]:
+    if decided := [sides[one.path]._replace(written=one.written) for one in waiting if one.path in sides]:
+        outcome["work"].store(here.history, [one.chosen for one in decided])
         merge_to_stage.take_sides(here, decided, (f"{pending.verb} --prefer", pending.name))
     notes = _list_notes(outcome["work"])
     return Merged(None, conflicts=here.local.conflicts(), reasons=tuple(pending.reasons.values()), notes=notes)
@@ -352,21 +363,26 @@ def _wait(
 
 def _judge(
     here: Checkout, pending: Pending, given: Given, outcome: Outcome, conflicts: tuple[Conflict, ...]
-) -> tuple[tuple[Conflict, ...], Pending]:
-    """Let a merge be refused, and conflicts be decided, by whoever knows why. The reasons wait with it."""
+) -> Verdict:
+    """Let a merge be refused, and conflicts be decided, by whoever knows why."""
     theirs = refs.commit_of(here.history, pending.theirs)
     if given.judge is None or pending.verb != MERGE or theirs is None:
-        return conflicts, pending
+        return Verdict(conflicts, {})
     if _compare_lane(here, "work", theirs.oid) == "same":
-        return conflicts, pending
-    case = Case(here.local.branch, pending.name, here.head(), theirs, outcome.edits, conflicts, pending.facts)
-    verdict = given.judge(case)
-    return verdict.conflicts, pending._replace(reasons={**pending.reasons, **verdict.reasons})
+        return Verdict(conflicts, {})
+    case = Case(
+        here.local.branch, pending.name, here.head(), theirs, outcome.edits, conflicts, pending.facts,
+        strategy.count_places(outcome),
+    )  # fmt: skip
+    return given.judge(case)
 
 
 def _is_why(reason: str, conflict: Conflict) -> bool:
     """Whether the choice is still the one that a reason was given for: a person may have chosen otherwise since."""
-    return reason.startswith(f"{plain(conflict.path)}: {conflict.choice},")
+    name, sides = plain(conflict.path), set(conflict.places.values())
+    if conflict.choice == "file":
+        return len(sides) == 1 and reason.startswith(f"{name}: {sides.pop()} at ")
+    return reason.startswith(f"{name}: {conflict.choice},")
 
 
 def _stage_only(here: Checkout, pending: Pending, outcome: Outcome) -> Merged:

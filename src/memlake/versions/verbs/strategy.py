@@ -6,7 +6,7 @@ A strategy given with the verb decides over the attributes, which are read from 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from memlake.errors import InvalidInput
 from memlake.records import Commit, Conflict, Entry, Lane, MergeHow
@@ -16,7 +16,7 @@ from memlake.versions.checkout.pending import MERGE, REVERT, STRATEGIES, Pending
 from memlake.versions.history import log, refs
 from memlake.versions.history.bases import is_ancestor
 from memlake.versions.history.commits import History
-from memlake.versions.history.merge_trees import Outcome, Settle
+from memlake.versions.history.merge_trees import Making, Outcome, Settle, join_path
 from memlake.versions.kinds import kind_at
 from memlake.versions.paths import FILES
 
@@ -101,3 +101,30 @@ def _choose_whole(met: Conflict, how: MergeHow) -> str:
     if how.strategy == "latest" and met.base is None and not (met.ours and met.theirs):
         return ""
     return how.find_side("")
+
+
+def count_places(outcome: Outcome) -> dict[str, int]:
+    """Of paths in conflict that are joined but for some places: how many. A text is not, it would have markers."""
+    return {path: len(one.conflicts) for path, one in outcome.half.items() if one.entry and one.conflicts}
+
+
+def settle_inside(
+    history: History, outcome: Outcome, settle: Settle, conflicts: tuple[Conflict, ...], inside: Set[str]
+) -> tuple[Outcome, tuple[Conflict, ...]]:
+    """Conflicts where the side chosen for some paths is that of their open places; the outcome has what that makes."""
+    if not inside:
+        return outcome, conflicts
+    making = Making(history, outcome.made)
+    settled = tuple(_settle_open(making, one, outcome, settle) if one.path in inside else one for one in conflicts)
+    return outcome._replace(made=making.made), settled
+
+
+def _settle_open(making: Making, met: Conflict, outcome: Outcome, settle: Settle) -> Conflict:
+    """A conflict whose choice became that of its open places; as a whole it is open if that leaves one."""
+    side, how = met.choice or "", settle(met.path)
+    places = {inner.place: side for inner in outcome.half[met.path].conflicts}
+    how = how._replace(choices=places, strategy=how.strategy or side)
+    joined = join_path(making, met.path, (met.base, met.ours, met.theirs), lambda _: how)
+    if joined is None or joined.entry is None or joined.conflicts:
+        return met._replace(choice=None)
+    return met._replace(choice="file", chosen=joined.entry, places=places)
