@@ -90,7 +90,7 @@ def test_a_file_that_cannot_be_understood_is_refused_with_its_line(
         read(repo)
     assert why in refused.value.message and "nothing was changed" in refused.value.message
     assert (f"policy/merge.toml is wrong in line {line}:" in refused.value.message) == bool(line)
-    assert refused.value.hint.endswith("memlake cat policy/merge.toml")
+    assert refused.value.hint.endswith("memlake cat main:policy/merge.toml")
 
 
 def test_only_a_merge_can_prefer_a_side(repo: ml.Repo, keep: Keep) -> None:
