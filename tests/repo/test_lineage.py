@@ -184,3 +184,69 @@ def test_rows_that_cannot_be_meant_are_refused(repo: Repo, of: str, where: str |
     train(repo)
     with pytest.raises((InvalidInput, NotFound), match=why):
         repo.row_lineage(of, where)
+
+
+# -- never in a circle ---------------------------------------------------------------------------------
+
+
+def find_circle(found: Lineage) -> list[str]:
+    """The nodes that no order puts after what they were made from."""
+    left = dict(found.nodes)
+    while ready := [id for id in left if not any(one.target == id and one.source in left for one in found.edges)]:
+        for id in ready:
+            left.pop(id)
+    return [node.name for node in left.values()]
+
+
+def test_a_file_that_a_used_dataset_was_made_from_is_not_made_from_it(repo: Repo) -> None:
+    (repo.root / "raw.csv").write_text("id,x\n1,2\n2,3\n")
+    repo.add("raw.csv")
+    repo.datasets().read_csv("raw.csv").save("clean")
+    put(repo, "all at once", files={"raw.csv": "id,x\n1,2\n2,3\n", "model.pt": "w"}, uses=("clean",), params={"lr": 1})
+    for name in ("model.pt", "raw.csv", "clean", "HEAD"):
+        assert find_circle(repo.lineage(name)) == [], name
+    assert {("raw.csv", "clean@1.0.0"), ("clean@1.0.0", "model.pt")} <= arrows(repo.lineage("model.pt"))
+    assert ("lr=1", "raw.csv") not in arrows(repo.lineage("raw.csv"))
+    assert repo.lineage("model.pt").to_text().count("raw.csv") == 1
+    assert repo.lineage("clean").to_text().count("clean@1.0.0") == 1
+
+
+def test_inputs_that_are_committed_with_what_was_made_of_them_are_not_made_of_each_other(repo: Repo) -> None:
+    files = {"train.py": "1", "data.csv": "x\n1\n", "model.pt": "w"}
+    put(repo, "train", files=files, uses=("train.py", "data.csv"), metrics={"f1": 1})
+    assert arrows(repo.lineage("model.pt")) == {
+        ("train.py", "model.pt"), ("data.csv", "model.pt"), ("model.pt", "f1=1")
+    }  # fmt: skip
+    assert arrows(repo.lineage("data.csv")) == {("data.csv", "model.pt"), ("model.pt", "f1=1")}
+    name = f"commit {short(repo)}"
+    assert {("data.csv", name), (name, "model.pt")} <= arrows(repo.lineage("HEAD"))
+    assert (name, "data.csv") not in arrows(repo.lineage("HEAD"))
+
+
+def test_a_commit_that_only_measures_what_it_holds_keeps_its_metrics(repo: Repo) -> None:
+    put(repo, "score", files={"model.pt": "w"}, uses=("model.pt",), metrics={"f1": 1})
+    (repo.root / "raw.csv").write_text("x\n1\n")
+    repo.datasets().read_csv("raw.csv").save("clean")
+    put(repo, "what it was made of", files={"raw.csv": "x\n1\n"}, uses=("clean",))
+    assert arrows(repo.lineage("raw.csv")) == {("raw.csv", "clean@1.0.0")}
+    assert arrows(repo.lineage("model.pt")) == {("model.pt", "f1=1")}
+
+
+def test_a_file_that_got_back_an_older_content_closes_no_circle(repo: Repo) -> None:
+    put(repo, "a", files={"a.txt": "1"})
+    put(repo, "b of a", files={"b.txt": "1"}, uses=("a.txt",))
+    put(repo, "a of b", files={"a.txt": "2"}, uses=("b.txt",))
+    put(repo, "a as before", files={"a.txt": "1"}, uses=("b.txt",))
+    assert arrows(repo.lineage("a.txt")) == {("a.txt", "b.txt"), ("b.txt", "a.txt")}, "the two contents of a.txt"
+    assert find_circle(repo.lineage("a.txt")) == []
+    assert repo.lineage("a.txt").to_svg().startswith("<svg")
+
+
+def test_memories_that_name_each_other_close_no_circle(repo: Repo) -> None:
+    told = repo.memories()
+    first = told.store(Draft("One.", agent_id="bot")).memory_id
+    second = told.store(Draft("Two.", metadata={"see": first})).memory_id
+    told.update(first, Draft("One.", metadata={"see": second}), changed=["metadata"])
+    found = repo.lineage(first)
+    assert find_circle(found) == [] and len(found.edges) == 1
+    assert found.to_text().count("One.") == 1

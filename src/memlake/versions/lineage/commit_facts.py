@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from memlake.records import Commit, count, short
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import log
 from memlake.versions.kinds import kind_at
-from memlake.versions.lineage.graph import MANY, Graph
+from memlake.versions.lineage.graph import MANY, Graph, file_id
 from memlake.versions.paths import FILES
 from memlake.versions.verbs import show
 
@@ -24,11 +24,12 @@ def add_commits(
     commits = [commit for commit in log.walk(here.history, tips) if any(name in commit.meta for name in _FACTS)]
     for commit in reversed(commits):  # a file is named by the commit that made it, before others use it
         facts = read_facts(here, commit)
-        targets = list(_add_made(graph, here, commit, apart))
-        for use in facts["uses"] or ():
-            for target in targets:
-                graph.add_edge(use_id(use), target)
-        for target in targets:
+        used = {use_id(use): None for use in facts["uses"] or ()}
+        made, inputs = _add_files(graph, here, commit, used=used, apart=apart)
+        for source in used:
+            for target in made:
+                graph.add_edge(source, target)
+        for target in made or inputs:  # a commit that made nothing tells of what it holds
             owner = f"commit {short(commit.oid)}"
             graph.add_facts(target, owner, params=facts["params"] or {}, metrics=facts["metrics"] or {})
 
@@ -37,9 +38,10 @@ def add_commit(graph: Graph, here: Checkout, commit: Commit, *, use_id: Callable
     """One commit as a node between what it used and what it made; for who asks about the commit itself."""
     id = graph.add_node(f"commit:{commit.oid}", "commit", f"commit {short(commit.oid)}", _subject(commit))
     facts = read_facts(here, commit)
-    for use in facts["uses"] or ():
-        graph.add_edge(use_id(use), id)
-    for target in _add_made(graph, here, commit, frozenset()):
+    used = {use_id(use): None for use in facts["uses"] or ()}
+    for source in used:
+        graph.add_edge(source, id)
+    for target in _add_files(graph, here, commit, used=used, apart=frozenset())[0]:
         graph.add_edge(id, target)
     graph.add_facts(id, f"commit {short(commit.oid)}", params=facts["params"] or {}, metrics=facts["metrics"] or {})
     return id
@@ -57,15 +59,24 @@ def read_facts(here: Checkout, commit: Commit) -> dict[str, Any]:
     return {name: show.fact(here, name, commit.meta[name]) if name in commit.meta else None for name in _FACTS}
 
 
-def _add_made(graph: Graph, here: Checkout, commit: Commit, apart: frozenset[str]) -> Iterator[str]:
-    """The files that a commit wrote; many of them as one node."""
+def _add_files(
+    graph: Graph, here: Checkout, commit: Commit, *, used: Collection[str], apart: frozenset[str]
+) -> tuple[list[str], list[str]]:
+    """The files that a commit holds: those it made, many of them as one node, and those it made them from.
+
+    What it used itself, and what something it used was made of, was there before the others, so it is an input.
+    """
     changes = here.history.changes(commit)
-    made = [(one.path, one.new.oid) for one in changes if one.new is not None and one.path.startswith(FILES)]
+    held = [(one.path, one.new.oid) for one in changes if one.new is not None and one.path.startswith(FILES)]
+    is_input = {one: graph.leads_to(file_id(*one), used) for one in held} if used else {}
+    inputs = [graph.add_file(path, oid, commit.oid) for path, oid in held if is_input.get((path, oid))]
+    made = [one for one in held if not is_input.get(one)]
     alone = made if len(made) <= MANY else [one for one in made if one[0] in apart]
-    for path, oid in alone:
-        yield graph.add_file(path, oid, commit.oid)
+    targets = [graph.add_file(path, oid, commit.oid) for path, oid in alone]
     if rest := len(made) - len(alone):
-        yield graph.add_node(f"files:{commit.oid}", "file", count(rest, "file"), f"commit {short(commit.oid)}")
+        owner = f"commit {short(commit.oid)}"
+        targets.append(graph.add_node(f"files:{commit.oid}", "file", count(rest, "file"), owner))
+    return targets, inputs
 
 
 def find_maker(here: Checkout, tip: Commit, path: str, oid: str) -> Commit | None:

@@ -6,7 +6,7 @@ part of them that leads to or from one thing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from memlake.records import count, short
@@ -60,6 +60,7 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.edges: dict[tuple[str, str], Edge] = {}
+        self._below: dict[str, list[str]] = {}  # of a node: what was made of it
         self.file_counts: dict[tuple[str, str], int] = {}  # of an edge: files a storage had when this was made of it
 
     def add_node(self, id: str, kind: str, name: str, about: str = "") -> str:
@@ -67,12 +68,24 @@ class Graph:
         return id
 
     def add_edge(self, source: str, target: str, columns: Columns | None = None) -> None:
-        if source != target:
-            self.edges.setdefault((source, target), Edge(source, target, columns))
+        if source != target and (source, target) not in self.edges:
+            self.edges[source, target] = Edge(source, target, columns)
+            self._below.setdefault(source, []).append(target)
+
+    def leads_to(self, source: str, ends: Collection[str]) -> bool:
+        """Whether a node is one of these, or one of these was made of it, however far down."""
+        seen, left = {source}, [source]
+        while left:
+            id = left.pop()
+            if id in ends:
+                return True
+            left += (fresh := [one for one in self._below.get(id, ()) if one not in seen])
+            seen.update(fresh)
+        return False
 
     def add_file(self, path: str, oid: str, commit: str = "") -> str:
         """A file of this repo by its tree path and content; `commit` made it so."""
-        id, name = f"file:{path}@{short(oid)}", path.removeprefix(FILES)
+        id, name = file_id(path, oid), path.removeprefix(FILES)
         if not commit:
             return self.add_node(id, "file", name, f"file {short(oid)}")
         known = self.nodes.get(id)
@@ -92,6 +105,7 @@ class Graph:
     # -- choosing -----------------------------------------------------------------------------
 
     def around(self, root: str, asked: Asked) -> Lineage:
+        self._drop_circles()
         edges: dict[tuple[str, str], Edge] = {}
         if asked.up:
             edges |= self._walk(root, asked, lambda edge: (edge.target, edge.source))
@@ -99,6 +113,32 @@ class Graph:
             edges |= self._walk(root, asked, lambda edge: (edge.source, edge.target))
         ids = dict.fromkeys([root, *(id for edge in edges.values() for id in (edge.source, edge.target))])
         return Lineage(root, {id: self._with_file_count(id, edges) for id in ids}, tuple(edges.values()))
+
+    def _drop_circles(self) -> None:
+        """Drop edges that lead back to what their own end was made of: nothing is older than itself.
+
+        Commits are seen to when they are added. What is left is two memories that name each other, or a version that
+        was deleted and is found by its content in one that was made of it.
+        """
+        done: set[str] = set()
+        for first in list(self._below):
+            path: dict[str, Iterator[str]] = {}  # the way from the first node to this one, with what is left below each
+            self._enter(first, path, done)
+            while path:
+                id, below = next(reversed(path.items()))
+                target = next(below, None)
+                if target is None:
+                    done.add(id)
+                    del path[id]
+                elif target in path:
+                    del self.edges[id, target]
+                    self._below[id].remove(target)
+                else:
+                    self._enter(target, path, done)
+
+    def _enter(self, id: str, path: dict[str, Iterator[str]], done: set[str]) -> None:
+        if id not in done:
+            path[id] = iter(list(self._below.get(id, ())))
 
     def _with_file_count(self, id: str, edges: Mapping[tuple[str, str], Edge]) -> Node:
         """A storage changes: its files are those that the versions which are shown were made of."""
@@ -131,6 +171,10 @@ class Graph:
                 following |= {there: None} if grown else {}
             level, steps = list(following), steps + 1
         return found
+
+
+def file_id(path: str, oid: str) -> str:
+    return f"file:{path}@{short(oid)}"
 
 
 def _follow(edge: Edge, wanted: frozenset[str] | None, *, up: bool) -> tuple[frozenset[str] | None, Edge | None]:
