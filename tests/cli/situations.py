@@ -338,7 +338,7 @@ BRANCHES = [
     Situation("changed since it was promoted", f"{DEV}; promote b --from dev --to main; b=3; keep three", "promote --undo", "See how: memlake log {} --oneline", shows="three"),
     Situation("a rule says no", f"policy/merge.toml=[[rule]]|id='a'|require='metrics.f1 > 0.5'; {DEV}", "merge dev", "See what is recorded: memlake metrics {}"),
     Situation("a rule is wrong", f"policy/merge.toml=[[rule]]|name='a'; {DEV}", "merge dev", "Correct the file on the branch and commit it. See it with: memlake cat {}", shows="name='a'"),
-    Situation("nothing measured", ONE, "metrics", "Record one with: memlake commit --allow-empty -m MESSAGE --metric NAME=VALUE", works=True, then="metrics --sort NAME"),
+    Situation("nothing measured", ONE, "metrics", "Record one with: memlake commit --allow-empty -m MESSAGE --metric accuracy=0.9", works=True, then="metrics --sort accuracy"),
     Situation("beyond the first", ONE, "show HEAD~7", "See: memlake log --oneline", shows="one"),
     Situation("no second parent", ONE, "show HEAD^2", "See: memlake log --graph --oneline", shows="one"),
     Situation("beyond the reflog", ONE, "show main@{9}", "See them with: memlake reflog {}", shows="one"),

@@ -6,7 +6,7 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from memlake import config
 from memlake.cli import plain
@@ -29,7 +29,7 @@ def _answer(args: list[str]) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", UserWarning)
-            warnings.showwarning = _show_warning
+            warnings.showwarning = _make_show()
             completion = config.variable("COMPLETE")
             if not completion and plain.run(args):
                 return 0
@@ -61,6 +61,13 @@ def _settle_streams() -> None:
             stream.reconfigure(errors="surrogateescape" if utf8 else "backslashreplace")
 
 
-def _show_warning(message: Warning | str, category: type[Warning], *_where: object, **_more: object) -> None:
-    if issubclass(category, UserWarning):
-        say("warning", str(message))
+def _make_show() -> Callable[..., None]:
+    """Shows each warning once, however many parts of a command come upon it."""
+    told: set[str] = set()
+
+    def show(message: Warning | str, category: type[Warning], *_where: object, **_more: object) -> None:
+        if issubclass(category, UserWarning) and str(message) not in told:
+            told.add(str(message))
+            say("warning", str(message))
+
+    return show

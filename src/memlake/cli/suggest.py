@@ -12,6 +12,7 @@ from memlake.repo import Repo
 if TYPE_CHECKING:
     import click  # only an option that does not exist needs it, and click has said so then
 
+_WILD = frozenset("*?[")
 _MEANT = {"top-k": "limit"}  # options that other programs call otherwise: an agent's parameter is top_k
 
 
@@ -57,8 +58,12 @@ def rev_hint(repo: Repo, rev: str) -> str:
     word = rev.rsplit("..", maxsplit=1)[-1].strip(".")
     for mark in ("~", "^", "@"):
         word = word.split(mark, 1)[0]
+    if not _WILD.isdisjoint(word):
+        return ""
     names = [branch.name for branch in repo.branches()] + [tag.name for tag in repo.tags()]
-    return did_you_mean(word, (name for name in names if name != word)) if word else ""
+    if word in names or word == "HEAD":
+        return ""  # it is there, so something else was not found
+    return did_you_mean(word, names) if word else ""
 
 
 @contextmanager

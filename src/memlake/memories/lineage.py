@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from memlake.memories import record
@@ -25,12 +26,7 @@ class Seen(NamedTuple):
 
 def add_memories(graph: Graph, history: History, commit: Commit, *, seen: Seen, find: Find) -> None:
     """A memory rests on what its source or its metadata name, word for word; its content is not searched for names."""
-    everyone = (record.decode(history.objects.read(entry.oid)) for _, entry in history.scan(commit, MEMORY.folder))
-    memories = [
-        memory
-        for memory in everyone
-        if seen.org in (None, memory.org_id) and (seen.projects is None or memory.project in seen.projects)
-    ]
+    memories = list(_read_memories(history, commit, seen))
     ids = {memory.memory_id: _add_memory(graph, memory) for memory in memories}
     names = {memory.memory_id: dict.fromkeys(_list_names(memory)) for memory in memories}
     known = {**find(dict.fromkeys(name for each in names.values() for name in each)), **ids}
@@ -40,17 +36,45 @@ def add_memories(graph: Graph, history: History, commit: Commit, *, seen: Seen, 
                 graph.add_edge(known[name], ids[memory.memory_id])
 
 
+def find_naming(
+    history: History, commit: Commit, names: Iterable[str], *, seen: Seen
+) -> Mapping[str, Sequence[tuple[str, str]]]:
+    """For each name the memories, as (id, text), that have it as source, in their metadata, or as words of their text.
+
+    A name counts where it stands by itself: `data.csv` is not named by `old-data.csv` or by `data.csv.gz`.
+    """
+    wanted = set(names)
+    listed = sorted(map(re.escape, wanted), key=len, reverse=True)
+    words = re.compile(rf"(?<![\w./\\-])(?:\./)?({'|'.join(listed)})(?![\w/\\-]|\.\w)") if listed else None
+    found: dict[str, list[tuple[str, str]]] = {}
+    for memory in _read_memories(history, commit, seen) if words else ():
+        texts = (match[1] for match in words.finditer(memory.content)) if words else ()
+        for name in dict.fromkeys([*(name for name in _list_names(memory) if name in wanted), *texts]):
+            found.setdefault(name, []).append((memory.memory_id, _cut_text(memory)))
+    return found
+
+
+def _read_memories(history: History, commit: Commit, seen: Seen) -> Iterator[Memory]:
+    for _, entry in history.scan(commit, MEMORY.folder):
+        memory = record.decode(history.objects.read(entry.oid))
+        if seen.org in (None, memory.org_id) and (seen.projects is None or memory.project in seen.projects):
+            yield memory
+
+
 def memory_id(id: str) -> str:
     """The node of a memory."""
     return f"{MEMORY.name}:{id}"
 
 
-def _add_memory(graph: Graph, memory: Memory) -> str:
+def _cut_text(memory: Memory) -> str:
     text = " ".join(memory.content.split())
-    shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+
+
+def _add_memory(graph: Graph, memory: Memory) -> str:
     by = f" of {memory.agent_id}" if memory.agent_id else ""
     return graph.add_node(
-        memory_id(memory.memory_id), MEMORY.name, shown, f"{memory.memory_type} {memory.memory_id[-6:]}{by}"
+        memory_id(memory.memory_id), MEMORY.name, _cut_text(memory), f"{memory.memory_type} {memory.memory_id[-6:]}{by}"
     )
 
 

@@ -100,7 +100,7 @@ def gather(
     use_id = found.use_id if found is not None else lambda use: versions.commit_facts.add_use(graph, use)
     lane = versions.rev.find(here, repo._memory_branch(), "memory")
     if lane is not None and lane.lane == "memory" and any(True for _ in here.history.scan(lane, MEMORY.folder)):
-        seen = _list_seen(repo)
+        seen = list_seen(repo)
         memories.lineage.add_memories(
             graph, here.history, lane, seen=seen, find=lambda names: _find_names(graph, here, names, use_id)
         )
@@ -112,7 +112,7 @@ def gather(
     return graph, use_id, found
 
 
-def _list_seen(repo: Repo) -> memories.lineage.Seen:
+def list_seen(repo: Repo) -> memories.lineage.Seen:
     """As searching does: memories of one's own organisation, and in a repo of many projects those of this one."""
     org, project = repo.settings.memory_org, repo._project()
     return memories.lineage.Seen(None if org == "*" else org, None if project is None else (project, ""))

@@ -5,18 +5,20 @@ Reads one lineage graph for all paths. Says nothing itself: words are for views.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlake import versions
 from memlake.errors import Error, Purged
+from memlake.memories.lineage import find_naming
 from memlake.records import Change, Commit, Entry, short
 from memlake.repo.insides import Asked as HowToLook
 from memlake.repo.insides import explain_change
-from memlake.repo.lineage import Thing, gather, kind_of_node
+from memlake.repo.lineage import Thing, gather, kind_of_node, list_seen
 from memlake.reports import DiffSummary, Measured, PathSummary, Touched
 from memlake.versions.kinds import kind_at
-from memlake.versions.paths import FILES
+from memlake.versions.paths import FILES, plain
 
 if TYPE_CHECKING:
     from memlake.contents.explain import Explanation
@@ -35,7 +37,11 @@ def summarize_changes(repo: Repo, changes: Sequence[Change], sides: tuple[str, s
     sides = ("" if old == ":" or not repo.head else old), ("" if new == ":" else new)
     tips = [commit for rev in sides if rev and (commit := versions.rev.find(repo._look(), rev))]
     graph, _, _ = gather(repo, Thing(), tips=tips, apart=frozenset(change.path for change in changes[:_MANY]))
-    paths = [_summarize_path(repo, graph, change, how) for change in changes[:_MANY]]
+    named = _find_memories(repo, tips, [change.path for change in changes[:_MANY]])
+    paths = [
+        _summarize_path(repo, graph, change, how)._replace(memories=tuple(named.get(change.path, ())))
+        for change in changes[:_MANY]
+    ]
     paths += [PathSummary(change.status, change.path) for change in changes[_MANY:]]
     was, now = (_read_last_metrics(repo, rev) for rev in sides)
     return DiffSummary(*sides, tuple(paths), make_measured(was, now))
@@ -49,7 +55,8 @@ def _read_last_metrics(repo: Repo, rev: str) -> Mapping[str, Any]:
 
 def make_measured(old: Mapping[str, Any], new: Mapping[str, Any]) -> Measured:
     """What was measured on both sides, with the difference of every number."""
-    deltas = {name: new[name] - old[name] for name in new if _is_number(new[name]) and _is_number(old.get(name))}
+    both = [name for name in new if _is_number(new[name]) and _is_number(old.get(name))]
+    deltas = {name: round(new[name] - old[name], 12) for name in both}  # without the last digits, which floats make up
     return Measured(old, new, deltas)
 
 
@@ -63,7 +70,7 @@ def _summarize_path(repo: Repo, graph: Graph, change: Change, how: HowToLook) ->
     own = [_metrics_of(repo, graph, id) for id in nodes]
     return PathSummary(
         change.status, change.path, change.old, change.new, _explain(repo, change, how), make_measured(*own),
-        tuple(_list_touched(repo, graph, *found)), tuple(_list_memories(graph, change.path)),
+        tuple(_list_touched(repo, graph, *found)),
     )  # fmt: skip
 
 
@@ -121,9 +128,28 @@ def _flatten(repo: Repo, commit: Commit) -> Mapping[str, Any]:
     return found if isinstance(found, Mapping) else {}
 
 
-def _list_memories(graph: Graph, path: str) -> Iterable[str]:
-    """Memories that name the path, whatever it held then."""
-    prefix = f"file:{path}@"
-    for edge in graph.edges.values():
-        if edge.source.startswith(prefix) and graph.nodes[edge.target].kind == "memory":
-            yield graph.nodes[edge.target].name
+def _find_memories(repo: Repo, tips: Sequence[Commit], paths: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """For each path the memories that name it, whatever it held then.
+
+    The name of a file alone counts where no other file of these commits has it.
+    """
+    here = repo._look()
+    lane = versions.rev.find(here, repo._memory_branch(), "memory")
+    if lane is None or lane.lane != "memory":
+        return {}
+    ways = {path: _list_ways(path) for path in paths}
+    naming = find_naming(here.history, lane, (way for listed in ways.values() for way in listed), seen=list_seen(repo))
+    if any(way in naming for listed in ways.values() for way in listed[1:]):
+        heads = [commit for commit in (here.head(), *tips) if commit is not None]
+        files = {path for commit in heads for path, _ in here.history.scan(commit, FILES)} | set(paths)
+        names = Counter(path.rsplit("/", 1)[-1] for path in files)
+        ways = {path: [way for way in listed if way == listed[0] or names[way] == 1] for path, listed in ways.items()}
+    memories = {path: dict(one for way in listed for one in naming.get(way, ())) for path, listed in ways.items()}
+    return {path: [*texts.values()] for path, texts in memories.items()}
+
+
+def _list_ways(path: str) -> list[str]:
+    """How a memory may write a path: in full, and if it is a file with a suffix, without its folder."""
+    full = plain(path)
+    name = full.rsplit("/", 1)[-1]
+    return [full, name] if name != full and path.startswith(FILES) and "." in name[1:] else [full]

@@ -6,6 +6,7 @@ Every sentence follows from the record, so the same diff gives the same words. K
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ def summary_lines(view: View, rows: Sequence[Row], found: DiffSummary) -> Iterat
         yield from (f"  {clean(sentence)}" for sentence in _list_consequences(one))
     if len(rows) > _PATHS:
         yield f"And {len(rows) - _PATHS:,} more."
-    if not any(one.touches or one.memories for one in found.paths):
+    if rows and not any(one.touches or one.memories for one in found.paths):
         yield "Nothing that is recorded was made from these paths, and no memory names them."
     yield _tell_metrics(found)
 
@@ -91,16 +92,27 @@ def _tell_metrics(found: DiffSummary) -> str:
 
 
 def _tell_measured(measured: Measured) -> str:
+    """What both sides measured; where each side has some, a name that one alone has is said to be of that side."""
+    old, new = measured.old, measured.new
     parts = []
-    for name in sorted({**measured.old, **measured.new}):
-        old, new, delta = measured.old.get(name), measured.new.get(name), measured.deltas.get(name)
-        if name not in measured.old or name not in measured.new:
-            parts.append(f"{name} {_number(old if new is None else new)}")
-        elif old == new:
-            parts.append(f"{name} {_number(new)} as before")
-        else:
-            parts.append(f"{name} {_number(old)} -> {_number(new)}{f' ({delta:+.4g})' if delta is not None else ''}")
+    for name in sorted({**old, **new}):
+        if name in old and name in new:
+            parts.append(f"{name} {_tell_pair(old[name], new[name], measured.deltas.get(name))}")
+            continue
+        side = "new" if name in new else "old"
+        only = f" (only on the {side} side)" if old and new else ""
+        parts.append(f"{name} {_number(new[name] if name in new else old[name])}{only}")
     return ", ".join(parts)
+
+
+def _tell_pair(old: object, new: object, delta: float | None) -> str:
+    """Values that differ are never written alike, and a difference that is not a number is not written."""
+    if old == new or str(old) == str(new):  # nan is not equal to itself
+        return f"{_number(new)} as before"
+    sides = (_number(old), _number(new))
+    if sides[0] == sides[1]:
+        sides = (str(old), str(new))
+    return f"{' -> '.join(sides)}{f' ({delta:+.4g})' if delta and math.isfinite(delta) else ''}"
 
 
 def _number(value: object) -> str:

@@ -125,6 +125,20 @@ def test_the_author_can_be_someone_else(run: Run, story: dict[str, str]) -> None
     assert run("commit", "--allow-empty", "-m", "x", "--author", "Grace", code=128).err.startswith("fatal: ")
 
 
+@pytest.mark.parametrize("pair", ["acc=abc", "acc=", "acc=null", "acc=NaN", "acc=1e999", "acc=[1]", "acc=0,5"])
+def test_a_metric_that_is_not_a_number_is_refused(run: Run, story: dict[str, str], pair: str) -> None:
+    told = run("commit", "--allow-empty", "-m", "x", "--metric", pair, code=2).err
+    assert f"--metric {pair} is not a number" in told
+    assert run("log", "-1", "--format=%s").lines != ["x"]
+
+
+def test_a_name_given_twice_is_refused(run: Run, story: dict[str, str]) -> None:
+    for option in ("--metric", "--param"):
+        told = run("commit", "--allow-empty", "-m", "x", option, "a=1", option, "a=2", code=2).err
+        assert f"{option} gives a twice, as 1 and as 2" in told
+    run("commit", "--allow-empty", "-m", "x", "--metric", "a=1", "--metric", "passed=true", "--param", "a=text")
+
+
 def test_metrics_params_and_uses_are_kept_with_the_commit(run: Run, story: dict[str, str], write: Write) -> None:
     write("metrics.json", json.dumps({"loss": 0.5, "acc": 0.1}))
     write("params.toml", "lr = 0.001\noptimizer = 'adam'\n")

@@ -48,6 +48,18 @@ def test_wrong_questions_are_refused(run: Run) -> None:
     assert "unknown rev" in run("metrics", "nope", code=128).err
 
 
+def test_a_name_that_branches_do_not_record_is_answered_with_names_that_they_do(run: Run) -> None:
+    run("branch", "hp/1")
+    told = run("metrics", "hp/*", "--sort", "f1", code=128).err
+    assert told.splitlines() == [
+        "fatal: the commit does not record metrics.f1.",
+        "hint: It records metrics called: accuracy",
+    ]
+    run("branch", "hp/2")
+    assert "Did you mean" not in run("metrics", "hp/1", "hp/2", "--sort", "f1", code=128).err
+    assert "Did you mean 'main'" in run("metrics", "mian", code=128).err
+
+
 def test_where_nothing_is_recorded_it_is_said_how_to(run: Run) -> None:
     done = run("metrics", "HEAD..HEAD")
-    assert not done.out and "--metric NAME=VALUE" in done.err
+    assert not done.out and "--metric accuracy=0.9" in done.err

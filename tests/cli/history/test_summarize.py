@@ -115,6 +115,38 @@ def test_working_files_tell_what_rests_on_the_old_content(trained: Path, run: Ru
     ]
 
 
+def test_a_memory_that_names_a_file_in_its_words_is_told(trained: Path, run: Run, write: Write) -> None:
+    run("remember", "row 2 of data/train.csv has the wrong label, says Ada")
+    run("remember", "Bob sorts train.csv by hand on Mondays")
+    run("remember", "old-train.csv and train.csv.gz are in the attic")
+    told = run("diff", "--summarize", "HEAD~2", "HEAD").lines
+    memories = [line for line in told if "memor" in line]
+    assert len(memories) == 1 and memories[0].startswith("  2 memories name it: ")
+    assert "says Ada" in memories[0] and "on Mondays" in memories[0]
+    write("more/train.csv", "id\n1\n")  # now train.csv may be either of them
+    run("add", "-A")
+    run("commit", "-m", "more")
+    assert any("1 memory names it" in line for line in run("diff", "--summarize", "HEAD~3", "HEAD~1").lines)
+    (trained / "data/train.csv").unlink()
+    run("remember", "a file that is gone", "--metadata", "file=data/train.csv")
+    run("commit", "-am", "gone")
+    assert any("a file that is gone" in line for line in run("diff", "--summarize", "HEAD~1", "HEAD").lines)
+
+
+def test_metrics_are_never_told_in_words_that_contradict_each_other(repo: Path, run: Run, write: Write) -> None:
+    write("a.txt", "1\n")
+    run("add", "-A")
+    run("commit", "-m", "1", "--metric", "same=0.1", "--metric", "near=0.30000001", "--metric", "old=4")
+    write("a.txt", "2\n")
+    run("commit", "-am", "2", "--metric", "same=0.1", "--metric", "near=0.30000002", "--metric", "new=5")
+    told = "near 0.30000001 -> 0.30000002 (+1e-08), new 5 (only on the new side), old 4 (only on the old side)"
+    assert run("diff", "--summarize", "HEAD~1", "HEAD").lines[-1] == f"Metrics: {told}, same 0.1 as before."
+    assert run("diff", "--summarize").lines == [
+        "No file changed.",
+        "Metrics are recorded only for HEAD: near 0.3, new 5, same 0.1.",
+    ]
+
+
 def test_a_repo_without_a_commit_is_summarized(repo: Path, run: Run, write: Write) -> None:
     write("a.txt", "x\n")
     run("add", "a.txt")

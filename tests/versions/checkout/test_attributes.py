@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -114,3 +116,17 @@ def test_diff_matches_rows_by_the_declared_key(tmp_path: Path) -> None:
     assert found.record.key.origin == "declared"
     assert repo.attributes(first).find("a.csv") == {}
     assert isinstance(change, Change)
+
+
+def test_a_problem_is_told_once_by_a_command_that_meets_it_often(tmp_path: Path) -> None:
+    repo = ml.init(tmp_path)
+    (tmp_path / FILE).write_text("*.csv colour=red\n")
+    for number in range(3):
+        (tmp_path / "a.csv").write_text(f"id\n{number}\n")
+        repo.add(["."])
+        repo.commit(str(number))
+    repo.close()
+    done = subprocess.run(
+        [sys.executable, "-m", "memlake.cli", "log", "-p"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.count("+2") + done.stdout.count("id=") and done.stderr.count("'colour'") == 1

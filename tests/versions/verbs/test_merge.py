@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -1163,3 +1164,29 @@ def test_every_stash_is_forgotten_at_once_and_undo_brings_them_back(repo: ml.Rep
     assert repo.stash.clear() == kept and repo.stash.entries() == [] and repo.stash.clear() == []
     repo.undo()
     assert repo.stash.entries() == kept
+
+
+def test_attributes_that_are_not_committed_are_told_once_and_do_not_count(tmp_path: Path) -> None:
+    with ml.init(tmp_path) as repo:
+        for name in "ab":
+            (tmp_path / f"{name}.txt").write_text("old\n")
+        repo.add(["."])
+        repo.commit("one")
+        repo.branch("dev")
+        for branch in ("main", "dev"):
+            repo.switch(branch)
+            for name in "ab":
+                (tmp_path / f"{name}.txt").write_text(f"{branch}\n")
+            repo.commit(branch, all=True)
+        repo.switch("main")
+        (tmp_path / ".memlakeattributes").write_text("*.txt merge=theirs\n")
+        with pytest.warns(UserWarning, match="in the working folder is not committed") as told:
+            waiting = repo.merge("dev")
+        assert len(waiting.conflicts) == 2 and len(told) == 1
+        repo.pending_merge.abort()
+        repo.add([".memlakeattributes"])
+        repo.commit("how to merge")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not repo.merge("dev").conflicts
+        assert (tmp_path / "a.txt").read_text() == "dev\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +47,7 @@ def fact_options(verb: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--param", "params", multiple=True, metavar="NAME=VALUE", help="A parameter that produced this commit."
         ),
-        click.option("--metric", "metrics", multiple=True, metavar="NAME=VALUE", help="A score of this commit."),
+        click.option("--metric", "metrics", multiple=True, metavar="NAME=NUMBER", help="A score of this commit."),
     ):
         verb = option(verb)
     return verb
@@ -170,20 +171,29 @@ def parse_author(text: str) -> Author:
 def read_facts(options: Mapping[str, Any]) -> dict[str, Any]:
     """The metrics and params that `fact_options` were given, None where there are none."""
     return {
-        "metrics": _facts(options["metrics_file"], options["metrics"], "--metric"),
-        "params": _facts(options["params_file"], options["params"], "--param"),
+        "metrics": _parse_facts(options["metrics_file"], options["metrics"], "--metric"),
+        "params": _parse_facts(options["params_file"], options["params"], "--param"),
     }
 
 
-def _facts(file: str | None, pairs: Sequence[str], option: str) -> dict[str, Any] | None:
-    """The values of a file, and over them those of the line."""
-    values = dict(read_table(file)) if file else {}
+def _parse_facts(file: str | None, pairs: Sequence[str], option: str) -> dict[str, Any] | None:
+    """The values of a file, and over them those of the line, which gives each name once."""
+    given: dict[str, Any] = {}
     for pair in pairs:
-        name, mark, value = pair.partition("=")
+        name, mark, text = pair.partition("=")
         if not mark or not name:
-            raise Usage(f"{option} takes NAME=VALUE, not '{pair}'.")
-        values[name] = parse_value(value)
-    return values or None
+            raise Usage(f"{option} takes NAME={'NUMBER' if option == '--metric' else 'VALUE'}, not '{pair}'.")
+        value = parse_value(text)
+        if name in given:
+            raise Usage(f"{option} gives {name} twice, as {given[name]} and as {value}. Give it once.")
+        if option == "--metric" and not _is_measured(value):
+            raise Usage(f"{option} {name}={text} is not a number, and a metric is one (or true or false).")
+        given[name] = value
+    return {**(read_table(file) if file else {}), **given} or None
+
+
+def _is_measured(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def parse_value(text: str) -> Any:

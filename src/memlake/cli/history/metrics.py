@@ -37,4 +37,4 @@ def metrics(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], **how: Any)
         screen.lines(measurement_table(screen, rows))
         if not rows:
             screen.note("No commit here records metrics.")
-            screen.note("Record one with: memlake commit --allow-empty -m MESSAGE --metric NAME=VALUE")
+            screen.note("Record one with: memlake commit --allow-empty -m MESSAGE --metric accuracy=0.9")

@@ -73,7 +73,7 @@ class Attributes:
             problems: list[str] = []
             self._rules[folder] = tuple(_parse(data, folder + FILE, problems)) if data else ()
             for problem in problems[:_TOLD]:
-                warnings.warn(problem, stacklevel=4)
+                warnings.warn(problem, stacklevel=1)  # one place for all, so that each is told once
             self.problems += problems
         return self._rules[folder]
 

@@ -63,9 +63,12 @@ def _check_known(rows: Sequence[Measurement], fact: Fact) -> Fact:
         return fact
     names = dict.fromkeys(name for row in rows for name in _facts_of(row)[fact.room])
     listed = ", ".join([*names][:_NAMED]) + (" ..." if len(names) > _NAMED else "")
+    they = "They record" if len(rows) > 1 else "It records"
     raise NotFound(
-        f"none of these {len(rows):,} commits records {fact}.",
-        hint=f"They record {fact.room} called: {listed}" if names else f"They do not record any {fact.room}.",
+        f"none of these {len(rows):,} commits records {fact}."
+        if len(rows) > 1
+        else f"the commit does not record {fact}.",
+        hint=f"{they} {fact.room} called: {listed}" if names else f"Nothing is recorded of {fact.room} there.",
     )
 
 

@@ -1,16 +1,19 @@
 """How a merge settles what both sides changed without asking anybody: by a strategy, and by `.memlakeattributes`.
 
-A strategy given with the verb decides over the attributes, which are read from the tree of ours. Reads only.
+A strategy given with the verb decides over the attributes, which are read from the tree of ours: what is not committed
+is told, and does not count. Reads only.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence, Set
+import warnings
+from collections.abc import Callable, Sequence, Set
+from pathlib import Path
 
 from memlake.errors import InvalidInput
 from memlake.records import Commit, Conflict, Entry, Lane, MergeHow
-from memlake.versions.checkout.attributes import read_attributes
+from memlake.versions.checkout.attributes import FILE, read_attributes, read_working_attributes
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.pending import MERGE, REVERT, STRATEGIES, Pending
 from memlake.versions.history import log, refs
@@ -18,7 +21,7 @@ from memlake.versions.history.bases import is_ancestor
 from memlake.versions.history.commits import History
 from memlake.versions.history.merge_trees import Making, Outcome, Settle, join_path
 from memlake.versions.kinds import kind_at
-from memlake.versions.paths import FILES
+from memlake.versions.paths import FILES, plain
 
 
 def check_strategy(strategy: str, verb: str) -> str:
@@ -39,10 +42,12 @@ def check_strategy(strategy: str, verb: str) -> str:
 def make_settle(here: Checkout, pending: Pending, on: Commit | None = None) -> Settle:
     """How each path is to be settled in what is pending; `on` is ours where that is not HEAD."""
     attributes = read_attributes(here.history, here.history.root(on or here.head()))
+    check_working = _make_check(here)
 
     @functools.cache
     def settle(path: str) -> MergeHow:
         said = attributes.find(path) if path.startswith(FILES) else {}
+        check_working(path)
         named = said.get("merge", "")
         strategy = pending.strategy or (named if named != "lines" else "")
         latest = find_latest(here, pending, path, on=on) if strategy == "latest" else ""
@@ -50,6 +55,31 @@ def make_settle(here: Checkout, pending: Pending, on: Commit | None = None) -> S
         return MergeHow(key, strategy=strategy, latest=latest, by_lines=named == "lines")
 
     return settle
+
+
+def _make_check(here: Checkout) -> Callable[[str], None]:
+    """Tells if a working `.memlakeattributes` says of a path what HEAD does not: a merge goes by what is committed.
+
+    So it is the same whoever repeats it, and while it waits, when the working file may be what theirs brought.
+    """
+    if here.local.find_pending() is not None:
+        return lambda _: None
+    committed = read_attributes(here.history, here.history.root(here.head()))
+    working = read_working_attributes(Path(here.root))
+    told = False
+
+    def check(path: str) -> None:
+        nonlocal told
+        said = working.find(path) if path.startswith(FILES) and not told else {}
+        if said and said != committed.find(path):
+            told = True
+            warnings.warn(
+                f"{FILE} in the working folder is not committed, and a merge goes by the one of HEAD, so what it says "
+                f"of {plain(path)} does not count.",
+                stacklevel=2,
+            )
+
+    return check
 
 
 def find_latest(here: Checkout, pending: Pending, path: str, *, on: Commit | None = None) -> str:
