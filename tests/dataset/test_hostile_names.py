@@ -130,8 +130,8 @@ def test_a_saved_selection_of_hostile_columns_reads_back(ds: Datasets) -> None:
     ds.read_dataset("wide").filter(ml.C("keep") % 2 == 0).save("half")
     half = ds.read_dataset("half")
     assert half.filter(ml.C("place") >= 39_996).to_values("keep") == [39_996, 39_998]
-    found = ds.differences("wide", "half")
-    assert (found.added.number, found.removed.number) == (0, 20_000)
+    found = ds.diff("wide", "half").table
+    assert (found.added, found.removed, found.key.columns) == (0, 20_000, ("keep",))
 
 
 # -- refused at the door

@@ -102,7 +102,7 @@ def test_rows_of_files_are_matched_by_their_path(repo: Repo, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("on", "said"), [(["nosuch"], "'nosuch', which is not a column"), (["name.x"], "nothing called")]
+    ("on", "said"), [(["nosuch"], "'nosuch', which is not a column"), (["name.x"], "'name.x', which is not")]
 )
 def test_a_key_that_is_not_there_is_refused(fork: Repo, on: list[str], said: str) -> None:
     with pytest.raises(InvalidInput, match=said):

@@ -64,7 +64,7 @@ def read_everything() -> list[str]:
             ds.runs, lambda: ds.promote(1, "again"), ds.all, lambda: ds.read_dataset("d").to_records(),
             lambda: ds.read_dataset("d").map(y=double, params=["x"]).to_records(), lambda: ds.preview("d"),
             lambda: ds.read_dataset("d").similarity_search("v", [1.0, 2.0]).to_records(),
-            lambda: ds.differences("d", "d"), lambda: ds.lineage("d"), lambda: ds.export("d", "out.csv", force=True),
+            lambda: ds.diff("d", "d"), lambda: ds.lineage("d"), lambda: ds.export("d", "out.csv", force=True),
             lambda: repo.upkeep.fsck(full=True), repo.status, lambda: list(repo.log()), repo.upkeep.gc,
         ]  # fmt: skip
         for verb in verbs:

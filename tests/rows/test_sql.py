@@ -55,8 +55,8 @@ def test_a_header_that_says_sql_writes_no_file(ds: Datasets, tmp_path: Path, way
     else:
         old.save("d")
         new.save("d")
-        found = ds.differences("d@1.0.0", "d@1.0.1")
-        assert (found.added.number, found.removed.number) == (1, 1)
+        found = ds.diff("d@1.0.0", "d@1.0.1").table
+        assert (found.added, found.removed, found.changed) == (0, 0, 1), "the headers with unique values are keys"
     assert not target.exists()
 
 

@@ -1,185 +1,122 @@
-"""Two versions side by side: columns, rows, metrics, params; and the plan of Chain.diff. Shows nothing."""
+"""Two versions side by side: columns, rows, metrics, params; and the plan of Chain.diff. Shows nothing.
+
+Rows are compared by rows/compare.py, as those of table files are. A fragment of a version is a piece whose columns are
+named by the hashes of what they hold, so columns that are the same on both sides are not read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from memlake.dataset import export
+from memlake.dataset.context import DatasetContext
 from memlake.dataset.expressions import bind
 from memlake.dataset.expressions.columns import C
-from memlake.dataset.expressions.functions import func
-from memlake.dataset.join_rows import is_file
+from memlake.dataset.parts.frames import Fragment, Frame
+from memlake.dataset.parts.parquet import Parts, fit_schema
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import build, nodes
 from memlake.dataset.plan.nodes import Plan, alias, alike
-from memlake.dataset.read import sources
-from memlake.dataset.session import Session
 from memlake.dataset.types import arrow
+from memlake.dataset.types.field_metadata import class_of
 from memlake.errors import InvalidInput
-from memlake.rows.sql import (
-    NOTHING,
-    PLACE,
-    compose,
-    hole,
-    identifier,
-    identifiers,
-    path,
-    several,
-    template,
-    word,
-)
-from memlake.rows.vector_columns import find_model_column, may_hold_vectors, take_vectors
-from memlake.rows.vectors import EmbeddingDiff, Vectors, compare_vectors
-
-Row = Mapping[str, Any]
+from memlake.rows.compare import ColumnChange, Key, Piece, Side, TableDiff, add_inner, compare
+from memlake.rows.sql import NOTHING, PLACE, compose, hole, identifier, path, several, template
+from memlake.rows.vector_columns import compare_columns
+from memlake.rows.vectors import EmbeddingDiff
 
 
 class Pair(NamedTuple):
-    """One thing both sides may say something of: a column's type, a metric, a param. None: this side has none."""
+    """One thing both sides may say something of: a metric, a param. None: this side has none."""
 
     name: str
     old: Any
     new: Any
 
 
-class Rows(NamedTuple):
-    """How many rows differ in a way, and the first of them. A modified one is {"old": row, "new": row}."""
-
-    number: int
-    samples: tuple[Row, ...] = ()
-
-
 class Differences(NamedTuple):
+    """What differs between two versions. The rows are told as those of a table file are."""
+
     old: Version
     new: Version
-    on: tuple[str, ...]  # the columns rows were matched by; none: by all that both sides have
-    columns: tuple[Pair, ...]  # those that are not the same
-    added: Rows
-    removed: Rows
-    modified: Rows
-    metrics: tuple[Pair, ...]
-    params: tuple[Pair, ...]
+    table: TableDiff
     vectors: tuple[EmbeddingDiff, ...] = ()  # how far the vectors of a column moved
+    metrics: tuple[Pair, ...] = ()
+    params: tuple[Pair, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        return {**self._asdict(), "old": self.old.spec, "new": self.new.spec}
 
-
-def differences(
-    session: Session, old: Version, new: Version, *, on: Sequence[str] | None = None, samples: int = 5
+def compare_versions(
+    context: DatasetContext, old: Version, new: Version, *, key: Sequence[str] = (), limit: int | None = 10
 ) -> Differences:
-    sides = _Sides(
-        session, sources.from_version(session.context, new), sources.from_version(session.context, old), samples
-    )
-    keys = tuple(on or ())
-    if on is None:  # rows of files are known by the path of the first column of files that both have
-        shared = [field for field in new.schema if field.name in old.schema.names]
-        files = [field.name for field in shared if is_file(field) and is_file(old.schema.field(field.name))]
-        keys = (f"{files[0]}.path",) if files else ()
-    if keys:
-        build.add_keys(sides.new, sides.old, keys, None, "diff")  # both have them, or it says which they have
-    rows = (Rows(0), Rows(0), Rows(0)) if old.content == new.content else sides.compare_rows(keys)
-    types = [{field.name: arrow.show_type(field) for field in version.schema} for version in (old, new)]
-    columns = tuple(pair for pair in _pair_up(*types) if pair.old != pair.new)
-    metrics, params = _pair_up(old.metrics, new.metrics), _pair_up(old.params, new.params)
-    vectors = sides.compare_vectors(keys) if any(one.number for one in rows) else ()
-    return Differences(old, new, keys, columns, *rows, metrics, params, vectors)
+    """`key`: the columns that tell rows apart, else those that `.memlakeattributes` declares, the path of files, or a
+    unique column. `limit` bounds the rows of each kind that are told.
+    """
+    likely = find_file_keys((old, new))
+    before, after = (add_inner(open_side(context.parts, context.frame(one)), likely) for one in (old, new))
+    wanted = Key(tuple(key), "given") if key else Key(context.find_declared_key(new.name), "declared")
+    if old.content == new.content:  # also in an order and with names of their own
+        table = TableDiff(old.rows, new.rows, (), Key())
+    else:
+        table = compare(before, after, wanted if wanted.columns else None, limit=limit)
+    columns = [*_name_classes(table.columns, old, new), *_find_other_classes(table, old, new)]
+    table = table._replace(columns=tuple(columns))
+    has_vectors = bool(table.added or table.removed or table.changed) and limit != 0
+    vectors = tuple(one.record for one in compare_columns(before, after, table, limit=limit)) if has_vectors else ()
+    return Differences(old, new, table, vectors, _pair_up(old.metrics, new.metrics), _pair_up(old.params, new.params))
 
 
-def _pair_up(old: Row, new: Row) -> tuple[Pair, ...]:
+def _pair_up(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Pair, ...]:
     return tuple(Pair(name, old.get(name), new.get(name)) for name in dict.fromkeys((*old, *new)))
 
 
-class _Sides(NamedTuple):
-    """The rows of both versions as plans."""
+def find_file_keys(versions: Sequence[Version]) -> tuple[str, ...]:
+    """Rows of files are known by the path of the first column of files that all of them have."""
+    fields = [[one.name for one in version.schema if _is_file(one)] for version in versions]
+    shared = [name for name in fields[0] if all(name in others for others in fields)]
+    return (f"{shared[0]}.path",) if shared else ()
 
-    session: Session
-    new: Plan
-    old: Plan
-    samples: int
 
-    def compare_rows(self, keys: Sequence[str]) -> tuple[Rows, Rows, Rows]:
-        """Added, removed, modified. Equal rows are counted one by one: a row that is there twice is two rows."""
-        new, old = self.new, self.old
-        if not self._shared_fields():
-            return Rows(self.session.count(new)), Rows(self.session.count(old)), Rows(0)
-        if not keys:
-            return self._sample(self._subtract(new, old)), self._sample(self._subtract(old, new)), Rows(0)
-        modified = self._join("SEMI", self._subtract(new, old), old, keys)
-        counted = self._sample(modified)
-        return (
-            self._sample(self._join("ANTI", new, old, keys)),
-            self._sample(self._join("ANTI", old, new, keys)),
-            counted._replace(samples=self._sample_pairs(modified, keys)),
+def _is_file(field: pa.Field) -> bool:
+    return pa.types.is_struct(field.type) and class_of(field).startswith("memlake:")
+
+
+def _name_classes(changes: Sequence[ColumnChange], old: Version, new: Version) -> Sequence[ColumnChange]:
+    """The types of columns by the names that a dataset gives them: `int`, `ImageFile`."""
+    return [
+        one._replace(
+            old_type=one.old_type and arrow.show_type(old.schema.field(one.old_name or one.name)),
+            new_type=one.new_type and arrow.show_type(new.schema.field(one.name)),
         )
-
-    def compare_vectors(self, keys: Sequence[str]) -> tuple[EmbeddingDiff, ...]:
-        """How far the vectors of each column that holds some moved; only keys say which vector is which."""
-        found = []
-        shared = [name for name in self.new.schema.names if may_hold_vectors(self.new.schema, name)]
-        for name in shared if keys else ():
-            if not may_hold_vectors(self.old.schema, name):
-                continue
-            old, new = (self._read_vectors(side, name, keys) for side in (self.old, self.new))
-            if old is not None and new is not None:
-                found.append(compare_vectors(old, new, ids_from=", ".join(keys))._replace(column=name))
-        return tuple(one for one in found if not one.is_empty)
-
-    def _read_vectors(self, side: Plan, name: str, keys: Sequence[str]) -> Vectors | None:
-        wanted = dict.fromkeys(filter(None, (name, *keys, find_model_column(side.schema))))
-        return take_vectors(self.session.table(build.select(side, list(wanted))), name, keys)
-
-    def _shared_fields(self) -> list[pa.Field]:
-        """Columns of one name and type; others are told apart as columns, not row by row."""
-        there = {field.name: field for field in self.old.schema}
-        return [one for one in self.new.schema if one.name in there and there[one.name].type.equals(one.type)]
-
-    def _subtract(self, a: Plan, b: Plan) -> Plan:
-        fields = self._shared_fields()
-        names = identifiers(one.name for one in fields)
-        form = compose("SELECT {0} FROM {1} EXCEPT ALL SELECT {0} FROM {2}", names, hole(0), hole(1))
-        return nodes.Shaped(pa.schema(fields), (a, b), "rows without a like", form, (), _names(fields))
-
-    def _join(self, how: Literal["SEMI", "ANTI"], a: Plan, b: Plan, keys: Sequence[str]) -> Plan:
-        form = compose(
-            "SELECT a.* FROM (SELECT * FROM {}) AS a {} JOIN (SELECT * FROM {}) AS b ON {}",
-            hole(0),
-            word(how),
-            hole(1),
-            alike((key, key) for key in keys),
-        )
-        return nodes.Shaped(a.schema, (a, b), f"{how.lower()} join", form, (), _names([*a.schema, *b.schema]))
-
-    def _sample(self, rows: Plan) -> Rows:
-        (count,) = self.session.table(build.group(rows, [], {"n": func.count()}))["n"].to_pylist()
-        first = self.session.table(build.limit(rows, self.samples)) if count else None
-        return Rows(count, tuple(export.plain_rows(first)) if first is not None else ())
-
-    def _sample_pairs(self, modified: Plan, keys: Sequence[str]) -> tuple[Row, ...]:
-        """Rows of the new side, each with the one it was."""
-        now = self.session.table(build.limit(modified, self.samples))
-        before = self._join(
-            "SEMI", self.old, sources.from_table(sources.from_arrow(now), nodes.Origin("arrow", "")), keys
-        )
-        was = {_key(row, keys): row for row in export.plain_rows(self.session.table(before))}
-        return tuple({"old": was.get(_key(row, keys)), "new": row} for row in export.plain_rows(now))
+        for one in changes
+    ]
 
 
-def _names(fields: Iterable[pa.Field]) -> frozenset[str]:
-    return frozenset(field.name for field in fields)
+def _find_other_classes(table: TableDiff, old: Version, new: Version) -> Sequence[ColumnChange]:
+    """Columns of which only the class is another: the same values, but read as files of another kind."""
+    known = {one.name for one in table.columns}
+    shared = [name for name in new.schema.names if name in old.schema.names and name not in known]
+    types = [(name, *(arrow.show_type(one.schema.field(name)) for one in (old, new))) for name in shared]
+    return [ColumnChange(name, was, now) for name, was, now in types if was != now]
 
 
-def _key(row: Row, keys: Sequence[str]) -> str:
-    values = []
-    for key in keys:
-        value: Any = row
-        for name in key.split("."):
-            value = value.get(name) if isinstance(value, Mapping) else None
-        values.append(value)
-    return repr(values)
+# -- the rows of a version, as a side --------------------------------------------------------------
+
+
+def open_side(parts: Parts, frame: Frame) -> Side:
+    """The rows of a version."""
+
+    def make_piece(fragment: Fragment) -> Piece:
+        kept = fragment.kept.family.marks[0] if fragment.kept else ""
+
+        def read(names: Sequence[str]) -> pa.Table:
+            schema = pa.schema([frame.schema.field(name) for name in names])
+            return fit_schema(parts.read_fragment(fragment, names), schema)
+
+        return Piece(fragment.visible, lambda name: (fragment.home(name).mark_of(name), kept, fragment.rows), read)
+
+    return Side(frame.schema, tuple(make_piece(one) for one in frame.fragments if one.visible))
 
 
 # -- two chains compared: the plan of Chain.diff ---------------------------------------------------

@@ -16,10 +16,10 @@ from memlake.dataset.parts.version_record import Version
 from memlake.dataset.storages.cache import LIMIT
 from memlake.dataset.types import names
 from memlake.dataset.types.names import ROOM, Semver
-from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
+from memlake.errors import Corrupt, InvalidInput, NeedsCheckout, NotFound, Purged, Unavailable
 from memlake.objects import tables as object_tables
 from memlake.records import Author, Commit, Entry
-from memlake.versions.checkout import rev
+from memlake.versions.checkout import attributes, rev
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import undo
@@ -154,6 +154,15 @@ class DatasetContext:
                 hint="See what else is affected with: memlake fsck --full\nRestore a backup if you have one.",
             ) from error
         return frames.decode_manifest(version.schema, data)
+
+    def find_declared_key(self, name: str) -> tuple[str, ...]:
+        """The columns that tell the rows of a dataset apart, as `.memlakeattributes` says: `datasets/pets key=id`."""
+        history = self.here.history
+        try:
+            said = attributes.read_working_attributes(Path(self.here.root))
+        except NeedsCheckout:
+            said = attributes.read_attributes(history, history.root(self.head()))
+        return said.find_key(ROOM + name)
 
     def find(self, spec: str, version: str | int | None = None, as_of: str | None = None) -> Version:
         """The version a user means: the newest, a number, a range, one at a branch, tag, commit or time.

@@ -187,9 +187,16 @@ class Datasets:
         """The first rows."""
         return self.session.table(build.limit(sources.from_version(self.context, self.get(spec)), rows))
 
-    def differences(self, old: str, new: str, *, on: Sequence[str] | None = None, samples: int = 5) -> Differences:
-        """What differs between two versions: columns, rows (by the columns `on`), metrics, params."""
-        return compare_rows.differences(self.session, self.get(old), self.get(new), on=on, samples=samples)
+    @check_names
+    def diff(self, old: str, new: str, *, key: Sequence[str] = (), limit: int | None = 10) -> Differences:
+        """What differs between two versions: columns, rows, vectors, metrics, params.
+
+        `key`: the columns that tell rows apart; without them those that `.memlakeattributes` declares
+        (`datasets/pets key=id`), the path of files, a unique column, or none, and rows are compared as a multiset.
+        `limit`: how many rows of each kind are told; None for all.
+        """
+        keys = (key,) if isinstance(key, str) else tuple(key)
+        return compare_rows.compare_versions(self.context, self.get(old), self.get(new), key=keys, limit=limit)
 
     def merge(
         self,

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from memlake.dataset.compare import find_file_keys, open_side
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.plan import nodes
@@ -19,10 +19,9 @@ from memlake.dataset.plan.nodes import Origin, Plan
 from memlake.dataset.read import sources
 from memlake.dataset.session import Session
 from memlake.dataset.types import names
-from memlake.dataset.types.field_metadata import class_of
-from memlake.errors import Conflict, InvalidInput, pasted
+from memlake.errors import Conflict, InvalidInput, Usage, pasted
 from memlake.records import InnerConflict, MergeHow, count
-from memlake.rows.compare import Key, Piece, Side
+from memlake.rows.compare import Key, Side, add_inner, split_key
 from memlake.rows.merge import Unjoinable, find_key, make_table, merge_rows, open_sides, settle_cells
 from memlake.versions.checkout import rev
 
@@ -66,14 +65,16 @@ def join_rows(session: Session, ours: str, theirs: str, wish: Wish) -> Ready:
     context = session.context
     mine, other = context.find(ours), context.find(theirs)
     base = context.find(wish.base) if wish.base else find_base(context, (ours, mine), (theirs, other))
-    tables = [
-        mine.schema.empty_table() if one is None else session.table(sources.from_version(context, one))
+    sides = [
+        Side(mine.schema, ()) if one is None else open_side(context.parts, context.frame(one))
         for one in (base, mine, other)
     ]
-    on = wish.on or _find_file_key((mine, other))
+    declared = context.find_declared_key(mine.name)
+    known = all(name in one.schema.names for name in declared for one in (mine, other))
+    on = wish.on or (declared if known else ()) or find_file_keys((mine, other))
     how = wish.how._replace(latest="ours" if mine.created > other.created else "theirs")
     try:
-        joined, key, notes, conflicts = _join_tables(tables, on, how)
+        joined, key, notes, conflicts = _join_sides(sides, on, how)
     except (Unjoinable, pa.ArrowException) as error:
         raise InvalidInput(
             f"{mine.spec} and {other.spec} cannot be joined, because {_say(error)}. Nothing was saved.",
@@ -89,47 +90,22 @@ def join_rows(session: Session, ours: str, theirs: str, wish: Wish) -> Ready:
     return Ready(plan, mine, other, base, key, notes)
 
 
-def _join_tables(
-    tables: Sequence[pa.Table], on: Sequence[str], how: MergeHow
+def _join_sides(
+    sides: Sequence[Side], on: Sequence[str], how: MergeHow
 ) -> tuple[pa.Table, tuple[str, ...], tuple[str, ...], tuple[InnerConflict, ...]]:
     """The joined rows, the key, what is to be said, and the places that wait."""
-    added = [name for name in on if any(name not in table.column_names for table in tables)]
-    base, ours, theirs = (_add_inner(table, added) for table in tables)
-    readers = open_sides(*(_make_side(table) for table in (base, ours, theirs)))
+    on = list(split_key(on, *sides))
+    base, ours, theirs = (add_inner(side, on) for side in sides)
+    for name in on:
+        if not all(name in side.schema.names for side in (base, ours, theirs)):
+            raise Usage(
+                f"rows cannot be matched by {name!r}, which is not a column of both versions. Nothing was saved.",
+                hint=f"Columns are {', '.join(sides[1].schema.names[:20])}.",
+            )
+    readers = open_sides(base, ours, theirs)
     key = Key(tuple(on), "given") if on else find_key(readers)
     merged = settle_cells(merge_rows(readers, key, how), readers, how)
-    return make_table(merged, readers).drop_columns(added), key.columns, merged.notes, merged.conflicts
-
-
-def _add_inner(table: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """The same with what lies inside of columns beside them, such as `file.path`."""
-    for key in keys:
-        name, *inside = key.split(".")
-        if name not in table.column_names or not inside:
-            raise InvalidInput(
-                f"rows cannot be matched by {key!r}, which is not a column of both versions. Nothing was saved.",
-                hint=f"Columns are {', '.join(table.column_names[:20])}.",
-            )
-        try:
-            table = table.append_column(key, pc.struct_field(table[name], inside))
-        except (pa.ArrowException, TypeError) as error:
-            raise InvalidInput(f"{name!r} has nothing called {'.'.join(inside)!r}. Nothing was saved.") from error
-    return table
-
-
-def _make_side(table: pa.Table) -> Side:
-    return Side(table.schema, (Piece(table.num_rows, lambda _: None, table.select),) if table.num_rows else ())
-
-
-def _find_file_key(versions: Sequence[Version]) -> tuple[str, ...]:
-    """Rows of files are known by the path of the first column of files that both have."""
-    fields = [[one.name for one in version.schema if is_file(one)] for version in versions]
-    shared = [name for name in fields[0] if name in fields[1]]
-    return (f"{shared[0]}.path",) if shared else ()
-
-
-def is_file(field: pa.Field) -> bool:
-    return pa.types.is_struct(field.type) and class_of(field).startswith("memlake:")
+    return make_table(merged, readers).drop_columns(list(ours.inner)), key.columns, merged.notes, merged.conflicts
 
 
 # -- the version that both come from ---------------------------------------------------------------

@@ -8,7 +8,7 @@ are equal, so NULL is NULL and NaN is NaN wherever they meet.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memlake.errors import InvalidInput
+from memlake.errors import Usage
 from memlake.rows import duckdb_connections
 from memlake.rows.sql import Sql, compose, identifier, join, template
 
@@ -42,10 +42,13 @@ class Piece(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One of the two tables."""
+    """One of the two tables. `inner` are columns of the schema that lie inside others, as `file.path` in `file`: rows
+    may be matched by them, and they are not told beside what they lie in.
+    """
 
     schema: pa.Schema
     pieces: tuple[Piece, ...]
+    inner: tuple[str, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -96,10 +99,74 @@ class TableDiff(NamedTuple):
 
 
 def compare(old: Side, new: Side, key: Key | None = None, *, limit: int | None = 10) -> TableDiff:
-    """What differs between two tables. A key that is not given is looked for; `limit` bounds the rows of each kind."""
+    """What differs between two tables. A key that is not given is looked for; `limit` bounds the rows of each kind.
+
+    The name of a key may lead into a column (`file.path`), or be several that a comma joins. A given one that is not
+    there is refused; one that is only declared is told, and another is looked for.
+    """
+    key = key and Key(tuple(split_key(key.columns, old, new)), key.origin)
+    old, new = (add_inner(side, key.columns if key else ()) for side in (old, new))
     with duckdb_connections.open_scratch() as con:
         comparison = Comparison(con, Reader(old, 0), Reader(new, 1))
         return comparison.tell(comparison.find(key), limit)
+
+
+def split_key(names: Sequence[str], *sides: Side) -> Iterator[str]:
+    """The columns of a key as it is typed: one name, or several with commas between them."""
+    for name in names:
+        known = any(name in side.schema.names for side in sides)
+        yield from (name,) if known else filter(None, (part.strip() for part in name.split(",")))
+
+
+def add_inner(side: Side, names: Iterable[str]) -> Side:
+    """The same with what these names mean inside of columns, as `file.path` does, beside the columns themselves."""
+    found = {name: inner for name in names if (inner := _find_inner(side.schema, name)) is not None}
+    if not found:
+        return side
+
+    def add_to(piece: Piece) -> Piece:
+        def identify(name: str) -> object | None:
+            if name not in found:
+                return piece.identify(name)
+            whole = piece.identify(found[name].column)
+            return None if whole is None else (whole, found[name].path)
+
+        def read(wanted: Sequence[str]) -> pa.Table:
+            tops = dict.fromkeys(found[name].column if name in found else name for name in wanted)
+            table = piece.read(list(tops))
+            columns = (
+                pc.struct_field(table[found[name].column], list(found[name].path)) if name in found else table[name]
+                for name in wanted
+            )
+            return pa.table(list(columns), list(wanted))
+
+        return Piece(piece.rows, identify, read)
+
+    schema = pa.schema([*side.schema, *(pa.field(name, inner.type) for name, inner in found.items())])
+    return Side(schema, tuple(map(add_to, side.pieces)), (*side.inner, *found))
+
+
+class _Inner(NamedTuple):
+    """What lies inside a column: which one, the fields that lead there, and its type."""
+
+    column: str
+    path: tuple[str, ...]
+    type: pa.DataType
+
+
+def _find_inner(schema: pa.Schema, name: str) -> _Inner | None:
+    parts = name.split(".")
+    tops = (cut for cut in range(len(parts) - 1, 0, -1) if ".".join(parts[:cut]) in schema.names)
+    cut = next(tops, 0)
+    if name in schema.names or not cut:
+        return None
+    column, path = ".".join(parts[:cut]), tuple(parts[cut:])
+    kind = schema.field(column).type
+    for part in path:
+        if not pa.types.is_struct(kind) or kind.get_field_index(part) < 0:
+            return None
+        kind = kind.field(part).type
+    return _Inner(column, path, kind)
 
 
 class Pair(NamedTuple):
@@ -146,7 +213,7 @@ class Comparison:
     """One comparison, in the order in which it happens: columns, key, matching rows, cells, what is told."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, old: Reader, new: Reader) -> None:
-        self.con, self.sides = con, (old, new)
+        self.con, self.sides, self.inner = con, (old, new), {*old.inner, *new.inner}
         self.notes: list[str] = []
 
     def find(self, wanted: Key | None, repeated: Sequence[Numbers] | None = None) -> Found:
@@ -156,7 +223,7 @@ class Comparison:
         pairs, changes = [], []
         for name in [name for name in new.names if name in names[0]]:
             before, after = old.field(name).type, new.field(name).type
-            if not before.equals(after):
+            if not before.equals(after) and name not in self.inner:
                 changes.append(ColumnChange(name, str(before), str(after)))
             kind = self.find_type(name, before, after)
             if kind is None:
@@ -165,13 +232,14 @@ class Comparison:
                 )
             else:
                 pairs.append(Pair(name, name, kind))
-        key = self._find_key(pairs) if wanted is None else self._check_key(wanted, pairs)
+        key = self._choose_key(wanted, pairs)
+        pairs = [pair for pair in pairs if pair.new not in self.inner or pair.new in key.columns]
         keys = [pair for pair in pairs if pair.new in key.columns]
         matches = self._match(keys, pairs, repeated)
         if keys and len(matches.old) and np.any(np.diff(matches.old) < 0):
             self.notes.append("rows that both sides have stand in another order")
-        came = [name for name in new.names if name not in names[0]]
-        gone = [name for name in old.names if name not in names[1]]
+        came = [name for name in new.names if name not in names[0] and name not in self.inner]
+        gone = [name for name in old.names if name not in names[1] and name not in self.inner]
         for pair in list(self._find_renamed(gone, came, matches)) if keys else ():
             types = str(old.field(pair.old).type), str(new.field(pair.new).type)
             changes.append(ColumnChange(pair.new, *types, pair.old))
@@ -210,25 +278,40 @@ class Comparison:
             return None
         return kind
 
-    def _check_key(self, wanted: Key, pairs: Sequence[Pair]) -> Key:
+    def _choose_key(self, wanted: Key | None, pairs: Sequence[Pair]) -> Key:
+        """The key that is wanted, if both sides have it; else, unless somebody typed it, one that is found."""
         names = [pair.new for pair in pairs]
-        for name in wanted.columns:
-            if name not in names:
-                both = all(name in side.schema.names for side in self.sides)
-                why = "whose values have no type in common" if both else "which is not a column of both sides"
-                raise InvalidInput(
-                    f"rows cannot be matched by {name!r}, {why}. Nothing was compared.",
-                    hint=f"Columns of both are {', '.join(names[:20])}." if names else "They have no column in common.",
+        missing = next((name for name in wanted.columns if name not in names), None) if wanted else None
+        if wanted is not None and missing is None:
+            return wanted
+        if wanted is not None:
+            both = all(missing in side.schema.names for side in self.sides)
+            why = "whose values have no type in common" if both else "which is not a column of both sides"
+            if wanted.origin != "declared":
+                plain = [name for name in names if name not in self.inner]
+                raise Usage(
+                    f"rows cannot be matched by {missing!r}, {why}. Nothing was compared.",
+                    hint=f"Columns of both are {', '.join(plain[:20])}." if plain else "They have no column in common.",
                 )
-        return wanted
+            self.notes.append(f"the declared key names {missing!r}, {why}; another key was looked for")
+        return self._find_key(pairs)
 
     def _find_key(self, pairs: Sequence[Pair]) -> Key:
         """The first column that is unique on both sides and mostly the same on them, likely names first."""
-        for pair in list_candidates(pairs):
-            old, new = (side.read(pair, 0, side.rows) for side in self.sides)
-            if is_unique(old) and (old.equals(new) or (is_unique(new) and has_overlap(old, new))):
+        for pair in list_candidates(pairs, self.inner):
+            old = self.sides[0].read(pair, 0, self.sides[0].rows)
+            if not is_unique(old):
+                continue
+            new = self._read_new(pair, old)
+            if old.equals(new) or (is_unique(new) and has_overlap(old, new)):
                 return Key((pair.new,), "found")
         return Key()
+
+    def _read_new(self, pair: Pair, old: pa.ChunkedArray) -> pa.ChunkedArray:
+        """A column of the new side, which is not read if it is surely that of the old."""
+        new = self.sides[1]
+        is_same = pair.old == pair.new and new.has_same(pair.new, self.sides[0])
+        return old if is_same else new.read(pair, 0, new.rows)
 
     def _find_renamed(self, gone: Sequence[str], came: Sequence[str], matches: Matches) -> Iterator[Pair]:
         """Columns that went, with one that came: of one type, and with nearly the same values in rows that match."""
@@ -256,9 +339,9 @@ class Comparison:
         if not keys:
             return self.match_whole(pairs, *left)._replace(runs=runs)
         if repeated is None:
-            repeated = find_repeated(
-                self.con, [[side.read(pair, 0, side.rows) for pair in keys] for side in self.sides]
-            )
+            before = [self.sides[0].read(pair, 0, rows[0]) for pair in keys]
+            after = [self._read_new(pair, column) for pair, column in zip(keys, before, strict=True)]
+            repeated = find_repeated(self.con, (before, after))
         if any(map(len, repeated)):
             self.notes.append(
                 f"the key is not unique in {len(repeated[0]):,} rows of the old side and {len(repeated[1]):,} of the "
@@ -433,7 +516,8 @@ class Comparison:
             yield RowChange("M", {pair.new: new.value(pair.new, number) for pair in found.keys}, differing)
         for status, side, numbers in (("A", new, found.matches.added), ("D", old, found.matches.removed)):
             for number in numbers[:limit].tolist():
-                yield RowChange(status, {name: side.value(name, number) for name in side.schema.names})
+                told = {name: side.value(name, number) for name in side.schema.names if name not in side.inner}
+                yield RowChange(status, told)
 
 
 class Reader:
@@ -441,6 +525,7 @@ class Reader:
 
     def __init__(self, side: Side, number: int) -> None:
         self.schema, self.pieces, self.rows, self._number = side.schema, side.pieces, side.rows, number
+        self.inner = side.inner
         self._kept: dict[tuple[int, str], pa.ChunkedArray] = {}
         self._kept_bytes = 0
 
@@ -537,11 +622,11 @@ def _key_rank(name: str) -> tuple[bool, bool]:
     return plain not in _LIKELY, not plain.endswith(("_id", "_key", "_uuid"))
 
 
-def list_candidates(pairs: Sequence[Pair]) -> list[Pair]:
-    """The columns that may be a key, likely names first."""
+def list_candidates(pairs: Sequence[Pair], first: Collection[str] = ()) -> list[Pair]:
+    """The columns that may be a key: those that are named `first`, then likely names."""
     usable = [pair for pair in pairs if not (pa.types.is_nested(pair.type) or pa.types.is_floating(pair.type))]
     usable = [pair for pair in usable if not pa.types.is_boolean(pair.type) and not pa.types.is_null(pair.type)]
-    return sorted(usable, key=lambda pair: _key_rank(pair.new))
+    return sorted(usable, key=lambda pair: (pair.new not in first, *_key_rank(pair.new)))
 
 
 def is_unique(column: pa.ChunkedArray) -> bool:

@@ -5,14 +5,15 @@ A column of lists of floats counts as vectors if all its lists are equally long 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memlake.rows.vectors import Vectors
+from memlake.rows.compare import Side, TableDiff, add_inner
+from memlake.rows.vectors import EmbeddingDiff, Matches, Vectors, compare_vectors, match_places
 
 WIDTH = 8  # numbers that a vector has at least
 _LARGEST = 4 << 30
@@ -33,6 +34,42 @@ def find_model_column(schema: pa.Schema) -> str | None:
     return next((name for name in _MODELS if name in schema.names), None)
 
 
+class ComparedColumn(NamedTuple):
+    """Both sides of a column of vectors, which of them are the same, and what differs."""
+
+    old: Vectors
+    new: Vectors
+    matches: Matches | None  # None: those with the same id
+    record: EmbeddingDiff
+
+
+def compare_columns(old: Side, new: Side, table: TableDiff, *, limit: int | None = 10) -> Iterator[ComparedColumn]:
+    """Each column of vectors that differs. Which row is which, `table` says, the diff of these sides."""
+    touched = {*table.cells, *(change.name for change in table.columns)}
+    by = ", ".join(table.key.columns)
+    for name in new.schema.names:
+        if not (may_hold_vectors(old.schema, name) and may_hold_vectors(new.schema, name)):
+            continue
+        if not (table.added or table.removed or name in touched):
+            continue
+        was, now = (_read_column(side, name, table.key.columns) for side in (old, new))
+        if was is None or now is None:
+            continue
+        matches = None if by else match_places(was.matrix, now.matrix)
+        ids = f"column {by}" if by else "the number of the row"
+        record = compare_vectors(was, now, ids_from=ids, limit=limit, matches=matches)
+        if not record.is_empty:
+            yield ComparedColumn(was, now, matches, record._replace(column=name))
+
+
+def _read_column(side: Side, name: str, key: tuple[str, ...]) -> Vectors | None:
+    wanted = list(dict.fromkeys(filter(None, (name, *key, find_model_column(side.schema)))))
+    tables = [piece.read(wanted) for piece in add_inner(side, key).pieces]
+    if not tables:
+        return None
+    return take_vectors(pa.concat_tables(tables).replace_schema_metadata(side.schema.metadata), name, key)
+
+
 def take_vectors(table: pa.Table, name: str, keys: Sequence[str]) -> Vectors | None:
     """The vectors of a column with their ids, joined of the columns `keys`, or the numbers of the rows; None if the
     lists are not vectors. A row without a vector has no id. `table` has these columns and that of the model.
@@ -51,17 +88,8 @@ def take_vectors(table: pa.Table, name: str, keys: Sequence[str]) -> Vectors | N
     matrix = np.ascontiguousarray(values.to_numpy(zero_copy_only=False)).reshape(len(lists), -1)
     ids = [str(row) for row in range(len(lists))]
     if keys:
-        ids = [", ".join(names) for names in zip(*(map(str, _read_key(table, key)) for key in keys), strict=True)]
+        ids = [", ".join(names) for names in zip(*(map(str, table[key].to_pylist()) for key in keys), strict=True)]
     return Vectors(ids, matrix, _TYPES[str(lists.type.value_type)], _find_model(table))
-
-
-def _read_key(table: pa.Table, key: str) -> list[Any]:
-    """The values of a column, or of a field inside of one: `file.path`."""
-    if key in table.column_names:
-        values: list[Any] = table[key].to_pylist()
-        return values
-    first, *rest = key.split(".")
-    return list(pc.struct_field(table[first], rest).to_pylist())
 
 
 def _find_model(table: pa.Table) -> str:

@@ -88,10 +88,18 @@ def _column_line(style: Style, change: ColumnChange) -> str:
 
 def _row_line(style: Style, row: RowChange) -> str:
     if row.status == "M":
-        edits = (f"{clean(name)} {value_text(old)} -> {value_text(new)}" for name, (old, new) in row.cells.items())
+        edits = (f"{clean(name)} {_change_text(*values)}" for name, values in row.cells.items())
         return "  ~ " + cut(f"{_fields(row.row)}: {', '.join(edits)}", _WIDE)
     mark, color = ("+", "added") if row.status == "A" else ("-", "removed")
     return style.paint(f"  {mark} {cut(_fields(row.row), _WIDE)}", color)
+
+
+def _change_text(old: Any, new: Any) -> str:
+    """Of two structs only what differs in them."""
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        fields = [name for name in dict.fromkeys((*old, *new)) if old.get(name) != new.get(name)]
+        return f"{{{', '.join(f'{_name(name)} {_change_text(old.get(name), new.get(name))}' for name in fields)}}}"
+    return f"{value_text(old)} -> {value_text(new)}"
 
 
 def _fields(row: Mapping[str, Any]) -> str:
@@ -108,11 +116,13 @@ def value_text(value: Any) -> str:
         return "null"
     if isinstance(value, list) and len(value) > 8 and all(isinstance(number, float) for number in value):
         return f"[{value[0]:.4g}, {value[1]:.4g}, ... {len(value):,} numbers]"
+    if isinstance(value, Mapping) and {"source", "path"} <= value.keys():
+        return value_text(value["path"])  # a file
     text = str(value)
     return clean(text if text and text == text.strip() and "\n" not in text and text != "null" else repr(value))
 
 
-def _table_brief(found: TableDiff) -> str:
+def table_brief(found: TableDiff) -> str:
     columns = f", {count(len(found.columns), 'column')} changed" if found.columns else ""
     return f"{_brief_rows(found)}{columns}"
 
@@ -266,7 +276,7 @@ _LINES: dict[str, Callable[[Style, Any], Iterator[str]]] = {
     "ByteDiff": byte_lines,
 }
 _BRIEFS: dict[str, Callable[[Any], str]] = {
-    "TableDiff": _table_brief,
+    "TableDiff": table_brief,
     "DocumentDiff": _document_brief,
     "NotebookDiff": _notebook_brief,
     "CheckpointDiff": _checkpoint_brief,

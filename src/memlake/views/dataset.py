@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memlake.views import words
+from memlake.views.contents import table_brief, table_lines
 from memlake.views.embeddings import embedding_lines
 from memlake.views.style import Style
 from memlake.views.words import clean, count, cut
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _STEPS = 12  # of a plan, so that `show` stays on a screen
 _ID = 10
-_WIDE = 100  # characters of a row that is shown as different
 
 
 def value_text(found: Any) -> str:
@@ -188,24 +188,30 @@ def run_lines(run: Run) -> Iterator[str]:
 # -- differences
 
 
+def diff_shape(found: Differences) -> dict[str, Any]:
+    """Both versions, and what differs inside: the same record as `diff` shows of a table file."""
+    inside = {"type": "table", "record": found.table, "note": "", "more": found.vectors}
+    facts = {"metrics": found.metrics, "params": found.params}
+    return {"old": found.old.spec, "new": found.new.spec, "inside": inside, **facts}
+
+
 def diff_lines(style: Style, found: Differences) -> Iterator[str]:
-    yield style.paint(f"{clean(found.old.spec)} -> {clean(found.new.spec)}", "bold")
-    yield f"rows     {found.old.rows:,} -> {found.new.rows:,}"
-    yield from _column_lines(style, found.columns)
-    matched = f" (matched by {', '.join(map(clean, found.on))})" if found.on else ""
-    counts = f"{found.added.number:,} added, {found.removed.number:,} removed, {found.modified.number:,} modified"
-    yield f"changed  {counts}{matched}"
-    for mark, color, rows in (("+", "added", found.added), ("-", "removed", found.removed)):
-        yield from (style.paint(f"  {mark} {_row_text(row)}", color) for row in rows.samples)
-        yield from _more_lines(rows.number, len(rows.samples))
-    for pair in found.modified.samples:
-        yield f"  ~ {_modified_text(found.on, pair)}"
-    yield from _more_lines(found.modified.number, len(found.modified.samples))
+    """Columns and rows as those of a table file, then how far vectors moved, then metrics and params."""
+    yield style.paint(_name_sides(found), "bold")
+    yield from table_lines(style, found.table)
     for vectors in found.vectors:
         yield from embedding_lines(style, vectors)
     for title, pairs in (("metrics", found.metrics), ("params", found.params)):
         if pairs:
             yield from _value_table(style, title, found, pairs)
+
+
+def stat_line(found: Differences) -> str:
+    return f"{_name_sides(found)} | {table_brief(found.table)}"
+
+
+def _name_sides(found: Differences) -> str:
+    return f"{clean(found.old.spec)} -> {clean(found.new.spec)}"
 
 
 def join_shape(joined: JoinedRows) -> dict[str, Any]:
@@ -223,54 +229,6 @@ def join_lines(joined: JoinedRows) -> Iterator[str]:
     yield f"Merged {clean(joined.ours.spec)} and {clean(joined.theirs.spec)}{over}{matched}."
     yield f"{'Unchanged' if joined.reused else 'Saved'} as {clean(joined.version.spec)}: {rows}."
     yield from (f"note: {clean(note)}" for note in joined.notes)
-
-
-def _column_lines(style: Style, pairs: Sequence[Pair]) -> Iterator[str]:
-    for one in pairs:
-        if one.old is None:
-            yield style.paint(f"column   + {clean(one.name)}: {one.new}", "added")
-        elif one.new is None:
-            yield style.paint(f"column   - {clean(one.name)}: {one.old}", "removed")
-        else:
-            yield f"column   ~ {clean(one.name)}: {one.old} -> {one.new}"
-
-
-def _more_lines(count: int, shown: int) -> Iterator[str]:
-    if shown and count > shown:
-        yield f"    ... and {count - shown:,} more"
-
-
-def _row_text(row: Mapping[str, Any]) -> str:
-    return cut("  ".join(f"{clean(name)}={_cell_text(item)}" for name, item in row.items()), _WIDE)
-
-
-def _cell_text(item: Any) -> str:
-    return value_text(item["path"] if isinstance(item, Mapping) and {"source", "path"} <= item.keys() else item)
-
-
-def _modified_text(on: Sequence[str], pair: Mapping[str, Any]) -> str:
-    old, new = pair["old"] or {}, pair["new"]
-    keys = "  ".join(f"{clean(key)}={_cell_text(_read_nested(new, key))}" for key in on)
-    changed = [name for name in new if name in old and old[name] != new[name]]
-    return cut(f"{keys}: {', '.join(f'{clean(n)} {_change_text(old[n], new[n])}' for n in changed)}", _WIDE)
-
-
-def _change_text(old: Any, new: Any) -> str:
-    """Of two structs only what differs in them."""
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        inner = [name for name in new if old.get(name) != new[name]]
-        return (
-            "{"
-            + ", ".join(f"{clean(name)} {value_text(old.get(name))} -> {value_text(new[name])}" for name in inner)
-            + "}"
-        )
-    return f"{value_text(old)} -> {value_text(new)}"
-
-
-def _read_nested(row: Any, key: str) -> Any:
-    for name in key.split("."):
-        row = row.get(name) if isinstance(row, Mapping) else None
-    return row
 
 
 def _value_table(style: Style, title: str, found: Differences, pairs: Sequence[Pair]) -> list[str]:

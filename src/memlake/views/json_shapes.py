@@ -9,8 +9,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     clean       dry_run, removed, ignored, left     paths without files/; left: path -> why it was not removed
     config      settings            Value {key, text, origin, says}; for one KEY: key, value
     conflicts   conflicts           Place: path, kind, place, base, ours, theirs, where, choice, status, why
-    dataset diff      diff          {old, new, on, columns, added, removed, modified, metrics, params, vectors}; rows
-                                    are {number, samples}, columns and numbers {name, old, new}, vectors records
+    dataset diff      diff          {old, new, inside, metrics, params}: inside as in diff, its record that of a table,
+                                    vectors in more; metrics and params are {name, old, new}
     dataset export    export        {version, rows, bytes, files}
     dataset lineage   lineage       {root, nodes, edges}: {id, kind, name, about}, {source, target, columns}
     dataset ls        datasets      a version: name, version, content, schema, rows, bytes, created, description, attrs,

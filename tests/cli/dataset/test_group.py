@@ -127,26 +127,32 @@ def test_metrics_stand_beside_each_other(run: Run, pets: Path) -> None:
 def test_diff_takes_two_versions_in_every_way_of_naming_them(run: Run, pets: Path, given: tuple[str, ...]) -> None:
     found = run("dataset", "diff", *given, "--json").json["diff"]
     assert (found["old"], found["new"]) == ("pets@1.0.0", "pets@1.0.1")
-    assert [found[key]["number"] for key in ("added", "removed", "modified")] == [3, 2, 0]
+    record = found["inside"]["record"]
+    assert [record[key] for key in ("added", "removed", "changed")] == [2, 1, 1]
+    assert record["key"] == {"columns": ["id"], "origin": "found"}
 
 
-def test_diff_by_a_key_tells_modified_rows(run: Run, pets: Path) -> None:
-    lines = run("dataset", "diff", "pets", "--on", "id").lines
-    assert lines[:3] == [
+def test_diff_by_a_key_tells_changed_rows(run: Run, pets: Path) -> None:
+    lines = run("dataset", "diff", "pets", "--key", "id").lines
+    assert lines[:4] == [
         "pets@1.0.0 -> pets@1.0.1",
-        "rows     3 -> 4",
-        "changed  2 added, 1 removed, 1 modified (matched by id)",
+        "3 -> 4 rows: 2 added, 1 removed, 1 changed (matched by id)",
+        "changed cells: breed 1",
+        "  ~ id=3: breed boxer -> BOXER",
     ]
-    assert "  - id=2 breed=beagle" in lines and "  ~ id=3: breed boxer -> BOXER" in lines
+    assert "  - id=2 breed=beagle" in lines
     assert lines[-4].split() == ["metrics", "1.0.0", "1.0.1"] and lines[-3].split() == ["accuracy", "0.5", "0.75"]
+    assert run("dataset", "diff", "pets", "--stat").lines == [
+        "pets@1.0.0 -> pets@1.0.1 | 3 -> 4 rows: 2 added, 1 removed, 1 changed"
+    ]
 
 
 def test_diff_counts_a_row_that_is_there_twice_as_two(run: Run, pets: Path) -> None:
     with memlake.open(pets) as found:
         for ids in ([7, 7, 8], [7, 8, 8]):
             found.datasets().read_values(id=ids).save("twice")
-    told = run("dataset", "diff", "twice", "--json").json["diff"]
-    assert (told["added"]["samples"], told["removed"]["samples"]) == ([{"id": 8}], [{"id": 7}])
+    rows = run("dataset", "diff", "twice", "--json").json["diff"]["inside"]["record"]["rows"]
+    assert [(one["status"], one["row"]) for one in rows] == [("A", {"id": 8}), ("D", {"id": 7})]
 
 
 def test_diff_of_files_goes_by_their_path(run: Run, pets: Path) -> None:
@@ -155,17 +161,28 @@ def test_diff_of_files_goes_by_their_path(run: Run, pets: Path) -> None:
     with memlake.open(pets) as found:
         found.datasets().read_storage(str(pets / "photos")).save("photos")
     lines = run("dataset", "diff", "photos").lines
-    assert "changed  0 added, 1 removed, 1 modified (matched by file.path)" in lines
-    assert "  - file=photos/b.jpg" in lines and any("photos/a.jpg: file {size 1 -> 6" in line for line in lines)
+    assert any("1 removed, 1 changed (matched by file.path, which is unique" in line for line in lines)
+    assert "  - file=photos/b.jpg" in lines
+    assert any("file.path=photos/a.jpg: file {size 1 -> 6" in line for line in lines)
 
 
 def test_diff_tells_columns_that_came_went_and_changed(run: Run, pets: Path) -> None:
     with memlake.open(pets) as found:
         found.datasets().read_values(id=["1"], age=[3]).save("pets")
     lines = run("dataset", "diff", "pets").lines
-    assert {"column   ~ id: int -> str", "column   - breed: str", "column   + age: int"} <= set(lines)
-    assert "changed  1 added, 4 removed, 0 modified" in lines
-    assert "no column" in run("dataset", "diff", "pets", "--on", "breed", code=None).err
+    assert {"column ~ id: int -> str", "column - breed: str", "column + age: int"} <= set(lines)
+    assert any(line.startswith("4 -> 1 row: 3 removed (matched by id, ") for line in lines)
+
+
+def test_a_key_that_is_not_there_is_refused_and_one_that_is_declared_is_taken(run: Run, pets: Path) -> None:
+    refused = run("dataset", "diff", "pets", "--key", "id,bred", code=2).err
+    assert "'bred', which is not a column of both sides" in refused and "Columns of both are id, breed" in refused
+    (pets / ".memlakeattributes").write_text("datasets/pets key=breed\n", encoding="utf-8")
+    assert "(matched by breed, as .memlakeattributes says)" in run("dataset", "diff", "pets").out
+    (pets / ".memlakeattributes").write_text("datasets/pets key=gone\n", encoding="utf-8")
+    lines = run("dataset", "diff", "pets").lines
+    assert any("(matched by id, which is unique" in line for line in lines)
+    assert any(line.startswith("note: the declared key names 'gone'") for line in lines)
 
 
 # -- deleting and renaming

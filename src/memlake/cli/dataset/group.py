@@ -17,9 +17,11 @@ from memlake.repo import Repo
 from memlake.views import words
 from memlake.views.dataset import (
     diff_lines,
+    diff_shape,
     join_lines,
     join_shape,
     metric_table,
+    stat_line,
     version_lines,
     version_shape,
     version_table,
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
     from memlake.dataset.datasets import Datasets
 
 _name = click.argument("name", metavar="NAME[@VERSION]", shell_complete=complete_with("dataset"))
+_key = click.option(
+    "--key", "--on", "key", multiple=True, metavar="COLUMN", help="Match rows by this column, or by several: a,b."
+)
 _all = click.option("-a", "--all", "deleted", is_flag=True, help="Include deleted ones.")
 
 
@@ -140,11 +145,12 @@ def metrics(datasets: Datasets, screen: Screen, /, *, name: str) -> None:
 
 @dataset_verb(shared=[JSON])
 @click.argument("specs", nargs=-1, required=True, metavar="A B | NAME [A] [B]", shell_complete=complete_with("dataset"))
-@click.option("--on", multiple=True, metavar="COLUMN", help="Match rows by this column. Repeat it for more.")
+@_key
 @click.option(
-    "-n", "--samples", type=click.IntRange(0), metavar="N", default=5, show_default=True, help="How many rows of each."
+    "-n", "--rows", type=click.IntRange(0), metavar="N", default=10, show_default=True, help="Show N rows of each kind."
 )
-def diff(datasets: Datasets, screen: Screen, /, *, specs: tuple[str, ...], on: tuple[str, ...], samples: int) -> None:
+@click.option("--stat", is_flag=True, help="Only count what differs.")
+def diff(datasets: Datasets, screen: Screen, /, *, specs: tuple[str, ...], **how: Any) -> None:
     """Show what differs between two versions: columns, rows, metrics, params.
 
     \b
@@ -152,11 +158,12 @@ def diff(datasets: Datasets, screen: Screen, /, *, specs: tuple[str, ...], on: t
     memlake dataset diff pets 1.0.0 1.0.1
     memlake dataset diff pets                  the newest against the one before
 
-    Rows are matched by the path in a column of files or, if there is none, by all their values. --on chooses columns.
+    Rows are matched by --key, by the key that .memlakeattributes declares (`datasets/pets key=id`), by the path in a
+    column of files, or by a column that is unique in both versions. Without any, they are compared as whole rows.
     """
     old, new = _find_two(datasets, specs)
-    differences = datasets.differences(old, new, on=on or None, samples=samples)
-    screen.show({"diff": differences.to_dict()}, diff_lines(screen, differences))
+    found = datasets.diff(old, new, key=how["key"], limit=0 if how["stat"] else how["rows"])
+    screen.show({"diff": diff_shape(found)}, [stat_line(found)] if how["stat"] else diff_lines(screen, found))
 
 
 def _find_two(datasets: Datasets, specs: Sequence[str]) -> tuple[str, str]:
@@ -177,7 +184,7 @@ def _find_two(datasets: Datasets, specs: Sequence[str]) -> tuple[str, str]:
 @dataset_verb(shared=[JSON])
 @click.argument("ours", metavar="A", shell_complete=complete_with("dataset"))
 @click.argument("theirs", metavar="B", shell_complete=complete_with("dataset"))
-@click.option("--on", multiple=True, metavar="COLUMN", help="Match rows by this column. Repeat it for more.")
+@_key
 @click.option(
     "--base", metavar="NAME@VERSION", help="The version that both come from. Without it the newest before both."
 )
@@ -197,7 +204,7 @@ def merge(datasets: Datasets, screen: Screen, /, *, ours: str, theirs: str, **ho
     What one side changed is taken from that side. If both changed one cell, nothing is saved unless -X says which side
     to take.
     """
-    joined = datasets.merge(ours, theirs, **how)
+    joined = datasets.merge(ours, theirs, on=how.pop("key"), **how)
     screen.show({"merged": join_shape(joined)}, join_lines(joined), pages=False)
 
 

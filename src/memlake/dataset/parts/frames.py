@@ -8,7 +8,7 @@ same order; a later one overrides an earlier one's column of the same name.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -61,6 +61,14 @@ class Fragment(NamedTuple):
             if column in family.columns:
                 return family
         raise Corrupt(f"column {column!r} is in no family of its fragment.", hint="Run memlake fsck.")
+
+    def list_homes(self, columns: Sequence[str]) -> Mapping[int, Sequence[str]]:
+        """Which family each column is read from: index of the family -> its columns."""
+        homes: dict[int, list[str]] = {}
+        for name in columns:
+            family = self.home(name)
+            homes.setdefault(next(i for i, one in enumerate(self.families) if one is family), []).append(name)
+        return homes or ({0: list(self.families[0].columns[:1])} if not columns else homes)
 
     def mark(self, columns: Iterable[str]) -> str:
         """What these columns say in the rows that are kept."""

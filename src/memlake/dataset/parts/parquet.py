@@ -104,13 +104,23 @@ class Parts:
         return all(self.read_column(a, name).equals(self.read_column(b, name)) for name in a.schema.names)
 
     def read_column(self, frame: Frame, name: str) -> pa.ChunkedArray:
-        chunks = []
-        for fragment in frame.fragments:
-            column = self.table(fragment.home(name), [name]).column(0)
-            if fragment.kept is not None:
-                column = column.filter(self.table(fragment.kept.family, [KEEP]).column(0))
-            chunks += column.chunks
+        chunks = [chunk for one in frame.fragments for chunk in self.read_fragment(one, [name]).column(0).chunks]
         return pa.chunked_array(chunks, frame.schema.field(name).type)
+
+    def read_fragment(self, fragment: Fragment, names: Sequence[str]) -> pa.Table:
+        """The kept rows of a fragment."""
+        columns = {}
+        for index, owned in fragment.list_homes(names).items():
+            table = self.table(fragment.families[index], owned)
+            if table.num_rows != fragment.rows:
+                raise Corrupt(f"a family has {table.num_rows} rows where its fragment has {fragment.rows}.")
+            columns.update({name: table.column(name) for name in owned})
+        table = (
+            pa.table({name: columns[name] for name in names})
+            if names
+            else pa.table({"": pa.nulls(fragment.rows)}).select([])
+        )
+        return table if fragment.kept is None else table.filter(self.table(fragment.kept.family, [KEEP]).column(KEEP))
 
     def seal(self, frame: Frame) -> Frame:
         """A frame all of whose families are parts."""

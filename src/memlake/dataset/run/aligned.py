@@ -103,7 +103,7 @@ def compact(engine: Engine, frame: Frame) -> Frame:
 def _compact(engine: Engine, fragment: Fragment, schema: pa.Schema) -> Fragment:
     if len(fragment.families) <= STACK and fragment.visible * SPARSE >= fragment.rows:
         return fragment
-    table = parquet.fit_schema(engine.fragment_rows(fragment, schema.names), schema).combine_chunks()
+    table = parquet.fit_schema(engine.parts.read_fragment(fragment, schema.names), schema).combine_chunks()
     return Fragment(table.num_rows, (parquet.make_family(table),))
 
 

@@ -224,7 +224,7 @@ class Calling:
 
     def _read_shard(self, index: int, known: Known | None) -> Shard:
         fragment = self.frame.fragments[index]
-        table = self.engine.fragment_rows(fragment, self.call.columns)
+        table = self.engine.parts.read_fragment(fragment, self.call.columns)
         keys = self._row_keys(table) if known is not None else None
         found = known.find(keys) if known is not None and keys is not None else np.full(table.num_rows, -1)
         todo = np.flatnonzero(found < 0)

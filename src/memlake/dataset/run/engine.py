@@ -41,7 +41,6 @@ from memlake.dataset.plan.nodes import (
 from memlake.dataset.read.duckdb_errors import named_errors
 from memlake.dataset.run import aligned, notices
 from memlake.dataset.types.field_metadata import class_of, is_unknown
-from memlake.errors import Corrupt
 from memlake.rows import duckdb_connections
 from memlake.rows.sql import PLACE, Sql, compose, identifier, identifiers, join, number, span, template
 
@@ -266,7 +265,7 @@ class Engine:
                 if fragment.kept is not None:
                     rows = np.flatnonzero(aligned.mask_of(self, fragment))[rows]
                 columns: dict[str, Any] = {}
-                for index, owned in _homes(fragment, names).items():
+                for index, owned in fragment.list_homes(names).items():
                     family = fragment.families[index]
                     kept = {name: self.vectors.at(family, name, rows) for name in owned}
                     rest = [name for name in owned if kept[name] is None]
@@ -300,7 +299,7 @@ class Engine:
     def _scan_run(self, run: Sequence[Fragment], schema: pa.Schema, *, every: bool) -> Sql:
         names = schema.names
         spans = {one.name: span(one) for one in schema if pa.types.is_duration(one.type)}
-        homes = _homes(run[0], names)
+        homes = run[0].list_homes(names)
         sources = [self._source([f.families[i] for f in run], list(owned), spans) for i, owned in homes.items()]
         form = template("SELECT {} FROM {}")
         if run[0].kept and not every:
@@ -326,27 +325,9 @@ class Engine:
 
     def read(self, frame: Frame, names: Sequence[str]) -> pa.Table:
         """A frame as a table, without an engine in between."""
-        tables = [self.fragment_rows(fragment, names) for fragment in frame.fragments if fragment.visible]
+        tables = [self.parts.read_fragment(fragment, names) for fragment in frame.fragments if fragment.visible]
         schema = pa.schema([frame.schema.field(name) for name in names])
         return pa.concat_tables([parquet.fit_schema(t, schema) for t in tables]) if tables else schema.empty_table()
-
-    def fragment_rows(self, fragment: Fragment, names: Sequence[str]) -> pa.Table:
-        """The kept rows of a fragment."""
-        homes = _homes(fragment, names)
-        columns = {}
-        for index, owned in homes.items():
-            table = self.parts.table(fragment.families[index], list(owned))
-            if table.num_rows != fragment.rows:
-                raise Corrupt(f"a family has {table.num_rows} rows where its fragment has {fragment.rows}.")
-            columns.update({name: table.column(name) for name in owned})
-        table = (
-            pa.table({name: columns[name] for name in names})
-            if names
-            else pa.table({"": pa.nulls(fragment.rows)}).select([])
-        )
-        if fragment.kept is None:
-            return table
-        return table.filter(self.parts.table(fragment.kept.family, [KEEP]).column(KEEP))
 
     # -- frames -------------------------------------------------------------------------------
 
@@ -411,16 +392,7 @@ def _fit(found: pa.RecordBatchReader, schema: pa.Schema) -> Iterator[pa.RecordBa
         yield pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _homes(fragment: Fragment, names: Sequence[str]) -> Mapping[int, Sequence[str]]:
-    """Which family each column is read from: index of the family -> its columns."""
-    homes: dict[int, list[str]] = {}
-    for name in names:
-        family = fragment.home(name)
-        homes.setdefault(next(i for i, one in enumerate(fragment.families) if one is family), []).append(name)
-    return homes or ({0: list(fragment.families[0].columns[:1])} if not names else homes)
-
-
 def _shape(fragment: Fragment, names: Sequence[str], *, every: bool) -> Any:
-    homes = tuple((index, tuple(owned)) for index, owned in _homes(fragment, names).items())
+    homes = tuple((index, tuple(owned)) for index, owned in fragment.list_homes(names).items())
     loose = tuple(fragment.families[index].oid is None for index, _ in homes)
     return homes, loose, fragment.kept is not None and not every
