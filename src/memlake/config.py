@@ -12,10 +12,11 @@ import os
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memlake import nofollow, trust
 from memlake.errors import Denied, InvalidInput, NotARepo, Unavailable, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.records import Author
 
 FOLDER = ".memlake"

@@ -12,9 +12,10 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Denied, InvalidInput, Unavailable
+from memlake.named_tuple import NamedTuple
 
 Change = Callable[[Any], None]  # given the whole document, changes it in place
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import NamedTuple
 
 from memlake import config
+from memlake.named_tuple import NamedTuple
 
 _MANIFESTS = (
     "package.json", "pyproject.toml", "setup.py", "Cargo.toml", "go.mod", "pom.xml", "build.gradle", "build.gradle.kts",

@@ -4,10 +4,14 @@ An oid is the SHA-256 of content as 64 hex characters, a str everywhere above th
 A time is whole microseconds since 1970 UTC.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from datetime import datetime, timezone
 from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
+
+from memlake.named_tuple import NamedTuple
 
 Lane = Literal["work", "memory"]
 

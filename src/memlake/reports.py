@@ -1,9 +1,12 @@
 """Frozen records of what a verb found or did: plain data, apart from records.py so that quick verbs load faster."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Author, Change, Commit, Entry
 
 
@@ -113,7 +116,7 @@ class FsckReport(NamedTuple):
     def ok(self) -> bool:
         return not self.problems
 
-    def blame_index(self, why: str) -> "FsckReport":
+    def blame_index(self, why: str) -> FsckReport:
         """This report, with a problem of the index beside the others."""
         return self._replace(problems=(*self.problems, Problem("index", "", "", why)))
 

@@ -12,7 +12,8 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from typing import NamedTuple
+
+from memlake.named_tuple import NamedTuple
 
 
 class Secret(NamedTuple):

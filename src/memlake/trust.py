@@ -9,9 +9,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 from memlake.errors import Unavailable
+from memlake.named_tuple import NamedTuple
 
 
 class Grant(NamedTuple):

@@ -219,6 +219,7 @@ def test_help_imports_no_verb_and_nothing_heavy(process: Process) -> None:
         "memlake.views.words",
         "memlake.config",
         "memlake.errors",
+        "memlake.named_tuple",
         "memlake.nofollow",
         "memlake.records",
         "memlake.trust",
@@ -234,12 +235,17 @@ def test_status_imports_nothing_heavy(process: Process, run: Run, story: dict[st
     assert not tops & {"click", "inspect", "dataclasses", "uuid"}, "together these took a third of its time"
 
 
-def test_records_hold_types_and_no_texts_that_python_compiles_at_each_start() -> None:
+def test_a_plain_merge_imports_neither_click_nor_what_looks_at_code(process: Process, story: dict[str, str]) -> None:
+    tops = {name.split(".")[0] for name in imported(process, "merge", "HEAD~1")}
+    assert "memlake" in tops and not tops & {"click", "inspect", "dataclasses", "ast", "uuid"}
+
+
+def test_records_hold_no_annotations_that_python_compiles_at_each_start() -> None:
     for module in (records, reports):
         for kind in vars(module).values():
             if hasattr(kind, "_fields"):
-                texts = [name for name, hint in kind.__annotations__.items() if isinstance(hint, ForwardRef | str)]
-                assert not texts, f"{kind.__name__}: {texts}"
+                compiled = [name for name, hint in kind.__annotations__.items() if isinstance(hint, ForwardRef)]
+                assert not compiled, f"{kind.__name__} is not made with memlake.named_tuple: {compiled}"
 
 
 def test_a_command_seldom_looks_for_cycles(process: Process, story: dict[str, str]) -> None:

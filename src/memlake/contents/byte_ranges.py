@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import io
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from memlake.contents.content import Content, Pieces
 from memlake.contents.explain import How
+from memlake.named_tuple import NamedTuple
 from memlake.objects.chunks import cut
 from memlake.versions.text.lines import match_lines
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from memlake.contents.content import Content
 from memlake.contents.explain import How
 from memlake.contents.tensors import Array, Tensor, open_archive, refuse_wrong
+from memlake.named_tuple import NamedTuple
 
 _SMALL = 16_000_000  # values of a matrix whose rank is looked for
 _RANKS = (1, 2, 4, 8, 16, 32, 64)

@@ -13,11 +13,12 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
 from memlake.contents.merged import InnerConflict, Merged, MergeHow
+from memlake.named_tuple import NamedTuple
 from memlake.versions.text.lines import opcodes
 
 Path = tuple[str | int, ...]

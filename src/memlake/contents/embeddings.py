@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from memlake.contents.vector_files import (
     read_vectors,
     write_vectors,
 )
+from memlake.named_tuple import NamedTuple
 from memlake.rows.vector_map import VectorMap, map_vectors
 from memlake.rows.vectors import EmbeddingDiff, compare_vectors, match_ids, match_places
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memlake.contents.content import Content, Unreadable, open_stored
 from memlake.contents.file_types import BYTES, FileType, find_type
 from memlake.contents.merged import Merged, MergeHow
+from memlake.named_tuple import NamedTuple
 from memlake.records import Entry
 
 if TYPE_CHECKING:

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.contents.content import Content
+from memlake.named_tuple import NamedTuple
 
 _HEAD = 16  # bytes that tell a file by its magic
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 import struct
 import warnings
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
+from memlake.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -9,11 +9,12 @@ import re
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+
+from memlake.named_tuple import NamedTuple
 
 Numbers = npt.NDArray[np.int64]
 _SAMPLE = 200  # records that show how a file is quoted

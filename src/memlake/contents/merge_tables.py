@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -23,6 +23,7 @@ from memlake.contents.line_files import Fields, LineFile, Written, unquote, writ
 from memlake.contents.merged import InnerConflict, Merged, MergeHow
 from memlake.contents.read_tables import CsvText, find_format, open_table, read_csv, reading, whole_side
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 from memlake.rows.compare import Key, Side
 from memlake.rows.merge import (
     Column,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from memlake.named_tuple import NamedTuple
 from memlake.records import InnerConflict, MergeHow
 
 __all__ = ["InnerConflict", "MergeHow", "Merged"]

@@ -6,12 +6,13 @@ Two edits are joined cell by cell and, inside a cell, line by line. Outputs foll
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.documents import is_same, read_document, write_json
 from memlake.contents.explain import How
 from memlake.contents.merged import InnerConflict, Merged, MergeHow
+from memlake.named_tuple import NamedTuple
 from memlake.versions.text import unified
 from memlake.versions.text.lines import opcodes, split_lines
 from memlake.versions.text.merge3 import merge_text

@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -18,6 +17,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from memlake.contents.content import Content, Unreadable
+from memlake.named_tuple import NamedTuple
 from memlake.rows.compare import Piece, Side
 
 _DELIMITERS = ",;\t|"

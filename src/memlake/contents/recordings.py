@@ -8,12 +8,13 @@ from __future__ import annotations
 import contextlib
 import importlib
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
+from memlake.named_tuple import NamedTuple
 
 _BLOCK = 1 << 18  # frames that are compared at once
 _FRAMES = 100_000_000  # of sound that are decoded to be compared: 37 minutes at 44.1 kHz

@@ -5,12 +5,11 @@ The cells of CSV are compared as the text that is written, so 1 and 1.0 differ; 
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from memlake.contents.content import Content
 from memlake.contents.explain import How
 from memlake.contents.merge_tables import merge
 from memlake.contents.read_tables import find_format, open_table
+from memlake.named_tuple import NamedTuple
 from memlake.rows.compare import Key, TableDiff, compare
 
 __all__ = ["TableSummary", "diff", "merge", "summarize"]

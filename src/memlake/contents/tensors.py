@@ -16,12 +16,13 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from memlake.contents.content import Content, Unreadable
+from memlake.named_tuple import NamedTuple
 
 Array = npt.NDArray[Any]
 _HEADER = 100 << 20  # bytes of a header, as the safetensors library has it

@@ -11,12 +11,13 @@ import json
 import struct
 import zipfile
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.tensors import Archive, Array, Tensor, decode, encode, open_archive
+from memlake.named_tuple import NamedTuple
 from memlake.rows.vectors import Vectors
 
 _FLOATS = frozenset({"F64", "F32", "F16", "BF16"})

@@ -7,7 +7,7 @@ named by the hashes of what they hold, so columns that are the same on both side
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -22,6 +22,7 @@ from memlake.dataset.plan.nodes import Plan, alias, alike
 from memlake.dataset.types import arrow
 from memlake.dataset.types.field_metadata import class_of
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 from memlake.rows.compare import ColumnChange, Key, Piece, Side, TableDiff, add_inner, compare
 from memlake.rows.sql import NOTHING, PLACE, compose, hole, identifier, path, several, template
 from memlake.rows.vector_columns import compare_columns

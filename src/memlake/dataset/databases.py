@@ -6,13 +6,14 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from memlake.dataset import export
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
+from memlake.named_tuple import NamedTuple
 from memlake.rows.sql import Sql, compose, join, several, template, within
 
 _TABLE = re.compile(r"[^\W\d][\w$.]*")

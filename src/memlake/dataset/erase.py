@@ -9,11 +9,12 @@ import json
 import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.dataset.kind import label
 from memlake.dataset.types.names import ROOM
 from memlake.errors import Conflict
+from memlake.named_tuple import NamedTuple
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import show

@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -26,6 +26,7 @@ from memlake.dataset.parts.version_record import Version
 from memlake.dataset.types import arrow
 from memlake.dataset.types.field_metadata import JSON, class_of, holds_json
 from memlake.errors import AlreadyExists, InvalidInput, NotFound, Unavailable
+from memlake.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from memlake.dataset.chain import Chain

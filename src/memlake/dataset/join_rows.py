@@ -7,7 +7,6 @@ makes one of them, where somebody asks for it. Nothing is saved while a cell wai
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -20,6 +19,7 @@ from memlake.dataset.read import sources
 from memlake.dataset.session import Session
 from memlake.dataset.types import names
 from memlake.errors import Conflict, InvalidInput, Usage, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.records import InnerConflict, MergeHow, count
 from memlake.rows.compare import Key, Side, add_inner, split_key
 from memlake.rows.merge import Unjoinable, find_key, make_table, merge_rows, open_sides, settle_cells

@@ -10,12 +10,13 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.dataset.parts import version_record
 from memlake.dataset.parts.version_record import Version, path_of
 from memlake.dataset.types.names import ROOM, Semver, parse_version
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
+from memlake.named_tuple import NamedTuple
 from memlake.records import Conflict, Entry
 from memlake.versions.history.commits import History
 from memlake.versions.history.merge_trees import Making, Outcome

@@ -15,11 +15,12 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake import config, secrets
 from memlake.dataset.lineage import process_facts
 from memlake.errors import InvalidInput, NotFound
+from memlake.named_tuple import NamedTuple
 
 VALUES, FILE, PREFIX = "RUN_PARAMS", "PARAMS_FILE", "PARAM_"  # after MEMLAKE_
 _WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 ON_ERROR = ("raise", "skip", "column")
 

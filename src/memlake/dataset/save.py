@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.dataset.context import DatasetContext
 from memlake.dataset.parts import frames, version_record
@@ -14,6 +14,7 @@ from memlake.dataset.parts.version_record import Version
 from memlake.dataset.types import names
 from memlake.dataset.types.names import FIRST, Semver
 from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Unavailable
+from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now
 from memlake.records import Commit, Entry, count
 

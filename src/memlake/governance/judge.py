@@ -7,10 +7,11 @@ and what is preferred stays a conflict.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Denied, pasted
 from memlake.governance.policy import Preference, Rule, read_rules
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Conflict, count, short
 from memlake.versions.conditions import ROOMS, Comparison, Facts, is_number
 from memlake.versions.history.bases import merge_bases

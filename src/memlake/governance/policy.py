@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import InvalidInput, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit
 from memlake.versions import conditions
 from memlake.versions.checkout.ignore import translate_glob

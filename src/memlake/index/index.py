@@ -11,7 +11,6 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from memlake.index.segments import Array
 from memlake.index.vector_file import Header, read_header
 from memlake.index.vectors import Flat, Probe
 from memlake.index.view import AnyBlock, View
+from memlake.named_tuple import NamedTuple
 from memlake.nofollow import make_folder
 from memlake.objects import disk, layout
 from memlake.objects.forks import Latch, Mutex

@@ -13,11 +13,12 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.index import generations, terms
 from memlake.index.generations import SEGMENT_ALIGN, SEGMENT_MAGIC
 from memlake.index.rows import NEVER, Shown
+from memlake.named_tuple import NamedTuple
 from memlake.objects.db import Database
 
 _SLICE = 64  # candidates looked up at a time

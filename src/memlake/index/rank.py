@@ -9,13 +9,13 @@ share of what its neighbours scored: the answer often stands beside the words of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from memlake.index.segments import Array, Postings
 from memlake.index.terms import TOP, weigh_word
 from memlake.index.view import AnyBlock
+from memlake.named_tuple import NamedTuple
 
 MEANING = 0.5  # what vectors count beside words
 FLOOR = 0.5  # the share of the best cosine from which a cosine counts

@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from array import array
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from memlake.identifiers import quote
 from memlake.index import terms
 from memlake.index.terms import Terms
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.objects.db import Database
 

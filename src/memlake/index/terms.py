@@ -15,9 +15,11 @@ import threading
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
+
+from memlake.named_tuple import NamedTuple
 
 ASKED, MOST_ASKED = 8192, 256  # characters and words of a query that count: each costs a look at every block
 LONGEST = 40  # characters of a word that count; base64 and the like would fill the index

@@ -9,11 +9,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import InvalidInput, Unavailable
 from memlake.identifiers import quote
 from memlake.integrations import markdown_notes
+from memlake.named_tuple import NamedTuple
 
 _LOCAL, _TABLE = ("_hatidata_memory_local", "agent_memories"), "_hatidata_agent_memory"  # HatiData's
 _JSON = (type(None), bool, int, float, str, list, dict)

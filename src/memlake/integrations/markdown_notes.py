@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from memlake.named_tuple import NamedTuple
 
 _OBSERVATION = re.compile(r"\s*[-*+]\s+\[(?P<category>[^\[\]()]{1,80})\]\s+(?P<text>\S.*)")
 _NO_CATEGORY = re.compile(r"\s*(?:[xX]|\W|[\d:.,\s-]*:[\d:.,\s-]*)\s*")  # a task, or the time of a spoken line

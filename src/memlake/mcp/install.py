@@ -5,11 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake import dotfiles
 from memlake.dotfiles import Change
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 NAME = "memlake"
 SCOPES = ("project", "user")

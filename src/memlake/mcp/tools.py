@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import InvalidInput, NotFound
 from memlake.mcp.workspace import SOURCE, Desk, Who, search_for, shape_hits, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Outcome
 from memlake.memories.search import Query, build_query, iso, seen_by
+from memlake.named_tuple import NamedTuple
 
 Result = dict[str, Any]
 _TASK = "task-"

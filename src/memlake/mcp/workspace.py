@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.memories import search
 from memlake.memories.memories import Memories
 from memlake.memories.search import EVERYONE, Hits, Query, count_fitting
+from memlake.named_tuple import NamedTuple
 from memlake.objects.forks import Mutex
 from memlake.repo import Repo, open_for_memories
 

@@ -7,12 +7,12 @@ reachable by the reflog, as with any branch.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound
 from memlake.memories import branch_expiry, conflicts, record, remember, store
 from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.records import Commit, Entry
 from memlake.records import Conflict as Met

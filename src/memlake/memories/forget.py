@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from memlake.errors import InvalidInput, NotFound, Purged
 from memlake.memories import index_sync, record, search, store, timeline
@@ -20,6 +19,7 @@ from memlake.memories.context import MemoryContext, agent_author, heals
 from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory, Past
 from memlake.memories.search import Query
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.records import Change, Commit, Entry
 from memlake.reports import PurgeReport

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from memlake.errors import Purged
 from memlake.memories import index_sync, record, store
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import memory_path
 from memlake.memories.record import IMPORTED, Memory, Past
+from memlake.named_tuple import NamedTuple
 from memlake.records import Entry
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.memories import record
 from memlake.memories.kind import MEMORY
 from memlake.memories.record import Memory
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit
 from memlake.versions.history.commits import History
 from memlake.versions.lineage.graph import Graph

@@ -6,7 +6,7 @@ import dataclasses
 import uuid
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
 from memlake.errors import Conflict, Denied, InvalidInput
@@ -17,6 +17,7 @@ from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory, Outcome, State, Updated
 from memlake.memories.resources import Shared
 from memlake.memories.search import EVERYONE, Hits, Query
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.records import Commit
 from memlake.records import Conflict as Met

@@ -11,11 +11,12 @@ import os
 import uuid
 from collections.abc import Mapping, ValuesView
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
+from memlake.named_tuple import NamedTuple
 from memlake.versions.history.times import parse_end
 
 TYPES = ("fact", "episode", "preference", "context")

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Conflict, Corrupt, InvalidInput, NotFound, Purged
 from memlake.memories import index_sync, record, search, store
@@ -20,6 +20,7 @@ from memlake.memories.kind import MEMORY
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, Outcome, describe_other_agent
 from memlake.memories.rules import Context, Decision, decide, name_rivals
 from memlake.memories.search import Query
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Entry
 
 WAYS = ("decide", "add", "ask")

@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Nothing, Purged, pasted
 from memlake.memories import conflicts, record, search, store, timeline
@@ -14,6 +13,7 @@ from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, describe_other_agent
 from memlake.memories.search import EVERYONE, Query
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.records import Commit
 from memlake.versions.kinds import Sides

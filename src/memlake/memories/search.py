@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
 from memlake.index.index import Found, IndexQuery
@@ -17,6 +17,7 @@ from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext, heals, reads
 from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.records import Commit
 from memlake.versions.checkout import rev

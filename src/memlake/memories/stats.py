@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import NamedTuple
 
 from memlake.errors import NotFound, Purged
 from memlake.index import rows
 from memlake.memories import embed, index_sync, record
 from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory
+from memlake.named_tuple import NamedTuple
 
 _BATCH = 1000
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Conflict, Corrupt, NotFound, Nothing, Purged
 from memlake.index.rows import NEVER
 from memlake.memories import index_sync, record, search, store
 from memlake.memories.context import MemoryContext, reads
 from memlake.memories.record import Memory
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.objects import tables as object_tables
 from memlake.records import Change, Commit

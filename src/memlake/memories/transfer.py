@@ -12,7 +12,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 from memlake.errors import Denied, InvalidInput, Purged
 from memlake.memories import record, redact, search
@@ -20,6 +20,7 @@ from memlake.memories.import_records import Earlier, Item, Planned
 from memlake.memories.index_sync import ROOM
 from memlake.memories.memories import Memories
 from memlake.memories.record import Memory
+from memlake.named_tuple import NamedTuple
 from memlake.objects.leases import Lease
 
 BATCH = 256  # memories a commit

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
 
 from memlake.errors import Error
+from memlake.named_tuple import NamedTuple
 from memlake.objects import packs, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database

@@ -14,9 +14,9 @@ import os
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import NamedTuple
 
 from memlake.errors import Conflict, Denied, NotFound, Unavailable, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.places import Pieces, Place, Ranges
 

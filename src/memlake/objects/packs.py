@@ -17,12 +17,13 @@ import os
 import re
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgpack
 
 from memlake import nofollow
 from memlake.errors import Corrupt
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.places import Place
 

@@ -11,11 +11,11 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
 
 import msgpack
 
 from memlake.errors import Corrupt, NotFound, Unavailable
+from memlake.named_tuple import NamedTuple
 from memlake.objects import leases, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database

@@ -10,9 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import NamedTuple
 
 from memlake.errors import Corrupt, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk, leases, packs, tables
 from memlake.objects.layout import tick
 from memlake.objects.packs import read_footer

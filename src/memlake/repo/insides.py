@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memlake import contents, versions
 from memlake.errors import NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.records import Change, Entry
 from memlake.versions.paths import FILES, file_path
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlake import contents, dataset, memories, versions
 from memlake.dataset.kind import DATASET
 from memlake.errors import InvalidInput, NotFound, pasted
 from memlake.memories.kind import MEMORY
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Entry
 from memlake.versions.paths import FILES
 

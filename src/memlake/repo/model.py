@@ -6,12 +6,13 @@ environment alone, and each goes only to the host it belongs to.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from memlake import config, memories
 from memlake.config import Settings
 from memlake.errors import Unavailable
+from memlake.named_tuple import NamedTuple
 
 _LONGEST = 4000  # characters of an answer
 _LOST = "The model was not heard."

@@ -14,10 +14,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memlake import config, contents, dataset, trust, versions
 from memlake.errors import Denied, InvalidInput, NotFound, Purged, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.leases import process_start_time
 from memlake.records import Commit, short

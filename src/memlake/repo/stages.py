@@ -13,10 +13,11 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memlake.dataset import feedback
 from memlake.errors import Error
+from memlake.named_tuple import NamedTuple
 from memlake.versions.checkout.local import as_written
 
 if TYPE_CHECKING:

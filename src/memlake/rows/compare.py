@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake.errors import Usage
+from memlake.named_tuple import NamedTuple
 from memlake.rows import duckdb_connections
 from memlake.rows.sql import Sql, compose, identifier, join, template
 

@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memlake.errors import Error
+from memlake.named_tuple import NamedTuple
 from memlake.records import InnerConflict, MergeHow, count
 from memlake.rows import duckdb_connections
 from memlake.rows.compare import (

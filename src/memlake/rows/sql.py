@@ -16,11 +16,12 @@ import re
 import string
 from collections.abc import Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, LiteralString, NamedTuple, TypeAlias
+from typing import Any, LiteralString, TypeAlias
 
 import pyarrow as pa
 
 from memlake.identifiers import quote
+from memlake.named_tuple import NamedTuple
 from memlake.rows.values import bound, plain, sql_type, value_key
 
 PLACE: LiteralString = '"memlake.place"'  # a step's own column, which row it was before: no name of a user has a dot

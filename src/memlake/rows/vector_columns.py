@@ -6,12 +6,12 @@ A column of lists of floats counts as vectors if all its lists are equally long 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memlake.named_tuple import NamedTuple
 from memlake.rows.compare import Side, TableDiff, add_inner
 from memlake.rows.vectors import EmbeddingDiff, Matches, Vectors, compare_vectors, match_places
 

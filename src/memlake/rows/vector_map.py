@@ -7,11 +7,12 @@ large sets a seeded sample is drawn, and always what moved most.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from memlake.named_tuple import NamedTuple
 from memlake.rows.vectors import (
     EmbeddingDiff,
     MatchedRows,

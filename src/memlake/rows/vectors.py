@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from memlake.named_tuple import NamedTuple
 
 Matrix = npt.NDArray[Any]
 Numbers = npt.NDArray[np.int64]

@@ -10,9 +10,10 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from operator import eq, ge, gt, le, lt, ne
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 Facts = Mapping[str, Mapping[str, Any]]  # "metrics" and "params", each with flat names: {"test.f1": 0.9}
 ROOMS = ("metrics", "params")

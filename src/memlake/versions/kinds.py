@@ -7,9 +7,10 @@ A record is light: its functions load what they need when they are called.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from memlake import versions
+from memlake.named_tuple import NamedTuple
 from memlake.records import Conflict, Entry, InnerConflict, Lane, MergeHow
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgpack
 import zstandard
 
+from memlake.named_tuple import NamedTuple
 from memlake.objects.leases import Keeping
 from memlake.objects.packs import RATIO
 from memlake.records import Conflict, Entry
@@ -25,22 +25,23 @@ _HEX = re.compile(r"(?:[0-9a-f]{2}){32,}")
 _SMALL = 1 << 20  # bytes that any operation may unpack to
 
 
-@dataclass
 class Before:
-    """The state a verb found, and what it does that HEAD and the stage do not show."""
+    """The state a verb found, and what it does that HEAD and the stage do not show.
 
-    head: str
-    base: str | None
-    staged: list[Tracked]
-    doing: str | None
-    conflicts: tuple[Conflict, ...] = ()
-    touches_files: bool = False
-    saved: dict[str, Entry | None] = field(default_factory=dict)
-    left: dict[str, Entry | None] = field(default_factory=dict)  # uncommitted content the verb put into files
-    refs: Moves = field(default_factory=list)
-    notes: dict[str, str] = field(default_factory=dict)  # of tags, where the verb may have removed one
-    commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
-    memory: list[tuple[str, str]] | None = None  # of a verb that only wrote memories: (branch, commit) of each write
+    Not a dataclass, and nor is Verb: loading `dataclasses` takes longer than all that `status` does in a small repo.
+    """
+
+    def __init__(self, head: str, base: str | None, *, staged: list[Tracked], doing: str | None) -> None:
+        self.head, self.base, self.staged, self.doing = head, base, staged, doing
+        self.conflicts: tuple[Conflict, ...] = ()
+        self.touches_files = False
+        self.saved: dict[str, Entry | None] = {}
+        self.left: dict[str, Entry | None] = {}  # uncommitted content the verb put into files
+        self.refs: Moves = []
+        self.notes: dict[str, str] = {}  # of tags, where the verb may have removed one
+        self.commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
+        # Of a verb that only wrote memories: (branch, commit) of each write.
+        self.memory: list[tuple[str, str]] | None = None
 
 
 class Found(NamedTuple):
@@ -58,20 +59,17 @@ class Kept(NamedTuple):
     before: Before
 
 
-@dataclass
 class Verb:
     """One verb from its first change to its last; `id` is that of its operation, once it is written down.
 
     `kept` is what was written down of it: what has not changed since is not written again.
     """
 
-    name: str
-    detail: str
-    before: Before
-    lease: Keeping
-    id: int | None = None
-    changed: bool = True  # False: it has done nothing that undo could take back, so it is no operation
-    kept: tuple[str, str, bytes] | None = None
+    def __init__(self, name: str, detail: str, *, before: Before, lease: Keeping) -> None:
+        self.name, self.detail, self.before, self.lease = name, detail, before, lease
+        self.id: int | None = None
+        self.changed = True  # False: it has done nothing that undo could take back, so it is no operation
+        self.kept: tuple[str, str, bytes] | None = None
 
     @property
     def moved(self) -> Moves:
@@ -105,23 +103,18 @@ def from_json(data: dict[str, Any]) -> Before:
         Tracked(path, from_hex(entry), None, True, True, from_hex(old), about)
         for path, entry, old, about in data["staged"]
     ]
-    saved, left = ({path: from_hex(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left"))
-    moved = [tuple(r) for r in data["refs"]]
-    conflicts = conflicts_from_json(data.get("conflicts", ()))
-    return Before(
-        data["head"],
-        data["base"],
-        staged,
-        data["doing"],
-        conflicts,
-        data["files"],
-        saved,
-        left,
-        moved,
-        data.get("notes", {}),
-        data["commit"],
-        None if data.get("memory") is None else [(branch, oid) for branch, oid in data["memory"]],
+    before = Before(data["head"], data["base"], staged=staged, doing=data["doing"])
+    before.conflicts = conflicts_from_json(data.get("conflicts", ()))
+    before.touches_files = data["files"]
+    before.saved, before.left = (
+        {path: from_hex(text) for path, text in data.get(key, {}).items()} for key in ("saved", "left")
     )
+    before.refs = [tuple(move) for move in data["refs"]]
+    before.notes = data.get("notes", {})
+    before.commit = data["commit"]
+    if (memory := data.get("memory")) is not None:
+        before.memory = [(branch, oid) for branch, oid in memory]
+    return before
 
 
 def pack_state(state: dict[str, Any]) -> bytes:
@@ -186,5 +179,5 @@ def _read_conflict(path: str, *values: Any) -> Conflict:
     return Conflict(path, *sides, choice, from_hex(chosen), from_hex(written), dict(*places))
 
 
-_NOTHING = as_json(Before("", None, [], None))
+_NOTHING = as_json(Before("", None, staged=[], doing=None))
 _KEYS = tuple(_NOTHING)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Change, Entry, short
 from memlake.reports import BlameLine
 from memlake.views import json_shapes, paths, words

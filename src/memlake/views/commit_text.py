@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
 from memlake.errors import Usage
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Move, short
 from memlake.repo import Repo
 from memlake.views import changes, patches, paths, stats, words

@@ -6,10 +6,11 @@ import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from memlake import contents as insides
 from memlake.errors import InvalidInput, Purged
+from memlake.named_tuple import NamedTuple
 from memlake.records import Change, Conflict, Entry, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at

@@ -6,8 +6,9 @@ Asks a view for content; knows no command.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+from memlake.named_tuple import NamedTuple
 from memlake.versions.kinds import kind_at
 from memlake.views import contents, json_shapes, patches, paths, words
 from memlake.views.changes import Row, name_status, noun, rename_text

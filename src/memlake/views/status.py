@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Conflict, Status, short
 from memlake.repo import Repo
 from memlake.versions.kinds import kind_at

@@ -7,7 +7,7 @@ import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -16,6 +16,7 @@ from memlake.cli.arguments import QUIET, complete_with, verb
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import exit_with
 from memlake.errors import InvalidInput, NotFound, Nothing, Usage
+from memlake.named_tuple import NamedTuple
 from memlake.records import Author, Commit, short
 from memlake.repo import Repo
 from memlake.views import changes

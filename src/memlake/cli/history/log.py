@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -16,6 +16,7 @@ from memlake.cli.history.options import commit_options, detail_options, take_det
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.errors import NotFound, Usage
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Lane, Move, short
 from memlake.repo import Repo
 from memlake.versions.history.log import compile_pattern

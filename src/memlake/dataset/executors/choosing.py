@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator
 from copy import copy
 from operator import length_hint
 from time import perf_counter, process_time
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.dataset.executors.map_loop import Executor, Serial, Work, keep_open
 from memlake.dataset.executors.messages import pack, unpack
 from memlake.dataset.executors.pool import cores, pool
 from memlake.dataset.executors.ray_cluster import ray
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 MARGIN = 1.5  # what is gained must be this much more than what it costs: both are estimates
 BYTES_A_SECOND = 1e9  # through a pipe, there and back

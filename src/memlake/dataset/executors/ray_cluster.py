@@ -7,7 +7,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -16,6 +16,7 @@ from memlake.dataset.executors.map_loop import Failure, Lost, Work, flow
 from memlake.dataset.executors.messages import Blob, blob_of, pack, unpack
 from memlake.dataset.executors.worker import Job, attempt
 from memlake.errors import Unavailable
+from memlake.named_tuple import NamedTuple
 
 TRIES = 4  # of an item whose node or process is lost
 COLD_SECONDS, WARM_SECONDS = 6.0, 0.05

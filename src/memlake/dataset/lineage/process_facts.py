@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake import config
 from memlake.dataset import feedback, save
@@ -21,6 +21,7 @@ from memlake.dataset.memo.results import Memo
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.save import Saved, Wanted
 from memlake.errors import Error
+from memlake.named_tuple import NamedTuple
 from memlake.objects.forks import Mutex
 
 

@@ -16,10 +16,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake import config, secrets
 from memlake.dataset.memo import code_origin
+from memlake.named_tuple import NamedTuple
 
 LONGEST = 200_000  # characters of a text that is kept
 _PATIENCE = 2.0  # seconds git has to answer

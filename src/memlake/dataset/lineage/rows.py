@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from memlake.dataset.parts.frames import Trace
 from memlake.dataset.parts.version_record import Version
 from memlake.dataset.run import trace
 from memlake.errors import Corrupt, NotFound, Purged
+from memlake.named_tuple import NamedTuple
 from memlake.records import count
 from memlake.versions.lineage import commit_facts
 from memlake.versions.lineage.graph import Graph

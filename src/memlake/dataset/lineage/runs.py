@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -23,6 +23,7 @@ from memlake.dataset.lineage import program, provenance
 from memlake.dataset.parts import parquet
 from memlake.dataset.parts.frames import Frame
 from memlake.errors import Corrupt, InvalidInput, NotFound
+from memlake.named_tuple import NamedTuple
 
 NEWEST = 1000  # runs that are remembered
 LARGEST = 64 << 20  # bytes of a result that is kept

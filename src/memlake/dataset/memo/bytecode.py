@@ -13,9 +13,10 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.dataset.memo.object_state import join, scalar
+from memlake.named_tuple import NamedTuple
 
 PYTHON = f"{sys.version_info[0]}.{sys.version_info[1]}"
 # There for lines and for the interpreter. How a call is prepared (a method, a NULL before a function) depends on

@@ -16,10 +16,11 @@ from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.dataset.memo.bytecode import ITS_OWN, MISSING, PYTHON
 from memlake.dataset.memo.object_state import scalar
+from memlake.named_tuple import NamedTuple
 
 OWN = "memlake"
 INSTALLED = ("site-packages", "dist-packages")

@@ -23,7 +23,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
-from typing import Any, NamedTuple, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from memlake.dataset.memo import code_origin, object_state
 from memlake.dataset.memo.bytecode import (
@@ -44,6 +44,7 @@ from memlake.dataset.memo.bytecode import (
     unseen,
 )
 from memlake.dataset.memo.object_state import join, scalar
+from memlake.named_tuple import NamedTuple
 
 EDITION = "1"  # raise it when what is followed changes: every key is then another
 NOTHING: Mapping[str, Any] = types.MappingProxyType({})

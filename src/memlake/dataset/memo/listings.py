@@ -12,7 +12,7 @@ import json
 import os
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from memlake.dataset.parts.frames import KEEP, Fragment, Frame, Kept
 from memlake.dataset.types import arrow
 from memlake.dataset.types.files import AudioFile, File, ImageFile, TextFile, VideoFile
 from memlake.errors import InvalidInput, Unavailable
+from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now, read_id
 
 _MANY = 8  # fragments of changes after which a listing is written anew

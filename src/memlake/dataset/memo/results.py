@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from memlake.dataset.parts import frames
 from memlake.dataset.parts.frames import Family, Frame
 from memlake.dataset.parts.parquet import Parts
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk, leases
 from memlake.objects.db import Database, Row, array
 from memlake.objects.layout import now

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from memlake.dataset.parts import column_hashes
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.errors import Corrupt
+from memlake.named_tuple import NamedTuple
 
 ROWS = 262_144  # of a fragment, at most
 KEEP = "keep"  # the one column of a selection

@@ -12,7 +12,7 @@ import itertools
 import os
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from memlake.errors import Corrupt
+from memlake.named_tuple import NamedTuple
 
 _END = 8  # the length of the footer and the magic word after it
 _checked: dict[tuple[str, int, int], dict[str, int]] = {}  # by path, time and size: what each sound column unpacks to

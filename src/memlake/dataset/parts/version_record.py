@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -16,6 +16,7 @@ from memlake.dataset.parts import frames
 from memlake.dataset.types import arrow
 from memlake.dataset.types.names import ROOM, Semver, parse_version
 from memlake.errors import Corrupt
+from memlake.named_tuple import NamedTuple
 
 FORMAT = 1
 _OVERVIEW = pa.schema(

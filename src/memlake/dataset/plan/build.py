@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import typing
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from memlake.dataset.types import arrow, names, signatures
 from memlake.dataset.types.field_metadata import class_of, is_unknown, unknown_field
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
+from memlake.named_tuple import NamedTuple
 from memlake.rows.sql import compose, hole, identifier, several
 
 Kind = Literal["map", "gen", "agg", "batch_map"]

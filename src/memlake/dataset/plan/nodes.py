@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -18,6 +18,7 @@ from memlake.dataset.expressions.windows import takes_in_order
 from memlake.dataset.types.field_metadata import inner
 from memlake.errors import InvalidInput
 from memlake.identifiers import check_name
+from memlake.named_tuple import NamedTuple
 from memlake.rows.sql import (
     NOTHING,
     PLACE,

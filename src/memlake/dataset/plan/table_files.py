@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, LiteralString, NamedTuple
+from typing import Any, Literal, LiteralString
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from duckdb import DuckDBPyRelation
 
 from memlake.errors import NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.rows import duckdb_connections
 from memlake.rows.sql import Sql, compose, join, number, value, word
 

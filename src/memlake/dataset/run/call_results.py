@@ -7,7 +7,7 @@ returned is then read again and given one type that holds all of it: the same wh
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from memlake.dataset.parts.frames import Family
 from memlake.dataset.run.call_work import ROWS
 from memlake.dataset.types import arrow
 from memlake.dataset.types.field_metadata import is_unknown
+from memlake.named_tuple import NamedTuple
 
 Array = np.ndarray[Any, Any]
 

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from memlake.dataset.types.classes import is_shape
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.dataset.types.files import File
 from memlake.errors import InvalidInput, Unavailable
+from memlake.named_tuple import NamedTuple
 from memlake.records import count
 
 MANY = frozenset({"gen", "agg"})  # the kinds of functions that make any number of rows

@@ -11,7 +11,7 @@ import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -41,6 +41,7 @@ from memlake.dataset.plan.nodes import (
 from memlake.dataset.read.duckdb_errors import named_errors
 from memlake.dataset.run import aligned, notices
 from memlake.dataset.types.field_metadata import class_of, is_unknown
+from memlake.named_tuple import NamedTuple
 from memlake.rows import duckdb_connections
 from memlake.rows.sql import PLACE, Sql, compose, identifier, identifiers, join, number, span, template
 

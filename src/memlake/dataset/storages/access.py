@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
 from memlake import config
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 
 class Access(NamedTuple):

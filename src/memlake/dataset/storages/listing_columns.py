@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import pyarrow as pa
 
 from memlake.dataset import feedback
+from memlake.named_tuple import NamedTuple
 
 ROWS = 1 << 16  # of one batch: the most a listing holds at once
 SCHEMA = pa.schema(

@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,7 @@ from memlake.dataset.storages.location import Location, local_root
 from memlake.dataset.storages.patterns import compile_pattern
 from memlake.dataset.storages.remote_file import Named, changed_error, missing_error
 from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 
 Files = Iterator[tuple[str, os.DirEntry[str]]]

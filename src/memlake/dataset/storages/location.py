@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from memlake.dataset.storages.patterns import divide, has_wildcard
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 BUCKETS = ("s3", "gs", "az")
 WEB = ("http", "https")

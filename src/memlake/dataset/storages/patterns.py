@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 _MARK = re.compile(r"[*?\[{]")
 _RANGE = re.compile(r"(?:(-?\d+)\.\.(-?\d+)|([A-Za-z])\.\.([A-Za-z]))(?:\.\.(-?\d+))?")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple, Protocol, cast
+from typing import BinaryIO, Protocol, cast
 
 from memlake.errors import Conflict, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.objects.windows import WindowedStream
 
 WHOLE = 4 << 20  # up to here one request is cheaper than several

@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from email.utils import parsedate_to_datetime
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from memlake.dataset.storages.listing_columns import ROWS, Listed, batch_of
 from memlake.dataset.storages.location import Location
 from memlake.dataset.storages.remote_file import Known, Named, Remote, changed_error, missing_error, uri_of
 from memlake.errors import Denied, Error, Unavailable
+from memlake.named_tuple import NamedTuple
 
 _ATTEMPTS, _ASKERS, _TIMEOUT = 5, 16, 30.0
 _LONGEST_WAIT = 20.0

@@ -14,13 +14,14 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID
 
 import numpy as np
 
 from memlake.dataset.types.files import FILES, NAMES, File
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 
 DECLARED: Final[dict[str, type]] = {}  # classes seen in annotations: those of scripts and functions cannot be imported
 BUILT_IN: Final[dict[str, type]] = {

@@ -7,11 +7,12 @@ import io
 import wave
 from collections.abc import Iterator
 from pathlib import PurePosixPath
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
 from memlake.errors import InvalidInput, Unavailable
+from memlake.named_tuple import NamedTuple
 
 FOREVER: Final = 1 << 62
 Samples = np.ndarray[Any, Any]

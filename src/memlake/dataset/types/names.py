@@ -5,10 +5,11 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.dataset.kind import DATASET
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 from memlake.versions import paths
 
 _NAME = re.compile(r"[^\W.\-][\w\-]*(\.[^\W.\-][\w\-]*)*")

@@ -8,7 +8,9 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
+
+from memlake.named_tuple import NamedTuple
 
 MISSING: Final = inspect.Signature.empty
 

@@ -7,7 +7,7 @@ fact is worse than a duplicate, so a rule that is unsure keeps both.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.memories.rules import agree, disagree
 from memlake.memories.rules.clauses import settle
@@ -15,6 +15,7 @@ from memlake.memories.rules.likes import judge_preference
 from memlake.memories.rules.pairs import Pair, Verdict, part
 from memlake.memories.rules.phrases import READ, Phrase, plain
 from memlake.memories.rules.uses import judge_now_uses
+from memlake.named_tuple import NamedTuple
 
 # The order is part of the meaning: what is known of likings and attributes speaks before single words do.
 RULES = (

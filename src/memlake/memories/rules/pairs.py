@@ -6,11 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.phrases import Phrase, find_opposites, stem
 from memlake.memories.rules.sentences import Frame, find_frame
+from memlake.named_tuple import NamedTuple
 
 POSSESSED = re.compile(r"(?:my|our|his|her|their|(?:the )?[\w-]+'s) ([\w-]+)", re.IGNORECASE)
 ABOUT_USER = re.compile(r"(?:i|my|we|our|(?:the )?users?)\b", re.IGNORECASE)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import Phrase
 from memlake.memories.rules.sentences import KIND, RIVAL, STATE, head, split_use, subject_key
+from memlake.named_tuple import NamedTuple
 
 CJK_USES = re.compile(
     r"^(?P<subject>(?:(?!喜欢|喜歡|偏好|不|没)\S){0,8}?)(?:现在|現在|已经|目前)?"

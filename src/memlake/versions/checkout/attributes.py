@@ -16,8 +16,8 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Entry
 from memlake.versions.checkout.ignore import translate_glob
 from memlake.versions.history.commits import History

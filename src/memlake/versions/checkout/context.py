@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Corrupt
+from memlake.named_tuple import NamedTuple
 from memlake.objects import tables as object_tables
 from memlake.objects.db import Database
 from memlake.objects.layout import read_text, wrong_fact

@@ -15,9 +15,9 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from memlake.errors import Unavailable
+from memlake.named_tuple import NamedTuple
 
 FILE = ".memlakeignore"
 ALWAYS = frozenset((".memlake", ".git"))

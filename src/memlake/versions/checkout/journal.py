@@ -12,11 +12,11 @@ import contextlib
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Corrupt
+from memlake.named_tuple import NamedTuple
 from memlake.objects import tables as object_tables
 from memlake.objects.layout import now
 from memlake.records import Change, Conflict
@@ -71,12 +71,11 @@ class Plan(NamedTuple):
     moved: bool = False  # history was moved for it, and the token is no longer needed
 
 
-@dataclass
 class Moved:
     """What the transaction of a plan made, and which commit the files reflect when it ends; set by the verb."""
 
-    commit: str | None
-    files: str | None
+    def __init__(self, commit: str | None, files: str | None) -> None:
+        self.commit, self.files = commit, files
 
 
 def new_token() -> str:

@@ -10,9 +10,10 @@ import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Corrupt, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects.db import Database, Row
 from memlake.objects.layout import now
 from memlake.objects.locks import FileLock

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Author
 from memlake.versions.text.merge3 import Names
 

@@ -14,9 +14,9 @@ import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
 
 from memlake.errors import Conflict, Corrupt, Error, NotFound, Purged, Unavailable
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.store import Objects
 from memlake.objects.writer import is_large

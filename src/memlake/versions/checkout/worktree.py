@@ -11,9 +11,9 @@ import stat as modes
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from memlake.errors import InvalidInput, NotFound, Unavailable, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.chunks import WHOLE_BELOW
 from memlake.objects.writer import Writer

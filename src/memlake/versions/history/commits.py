@@ -9,11 +9,12 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgpack
 
 from memlake.errors import Corrupt, InvalidInput, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.objects.db import Database
 from memlake.objects.layout import next_seq, read_salt
 from memlake.objects.store import Objects

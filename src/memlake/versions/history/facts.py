@@ -6,9 +6,10 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Corrupt, Purged
+from memlake.named_tuple import NamedTuple
 from memlake.objects.db import Row
 from memlake.records import Author, Commit
 from memlake.versions import tables

@@ -6,9 +6,9 @@ import heapq
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from memlake.errors import InvalidInput, Purged, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Entry
 from memlake.reports import BlameLine
 from memlake.versions.conditions import Condition

@@ -11,8 +11,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Change, Commit, Conflict, Entry, MergeHow
 from memlake.versions.history.bases import bases_of_many, merge_bases
 from memlake.versions.history.commits import History

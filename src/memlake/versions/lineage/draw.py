@@ -6,7 +6,8 @@ import html
 import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+
+from memlake.named_tuple import NamedTuple
 
 _COLUMNS = 3  # pairs of columns said beside an edge
 

@@ -7,8 +7,9 @@ part of them that leads to or from one thing.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import count, short
 from memlake.versions.lineage import draw
 from memlake.versions.lineage.draw import Edge, Node

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import InnerConflict, MergeHow
 from memlake.versions.text.lines import opcodes, split_lines
 

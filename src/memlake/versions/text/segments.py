@@ -8,8 +8,8 @@ Pure: text in, lines out.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from memlake.named_tuple import NamedTuple
 from memlake.versions.text.lines import LARGEST, split_lines
 
 _MARGIN = 40  # equal lines around a segment: context, and room for lines to slide

@@ -12,9 +12,9 @@ import contextlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
-from typing import NamedTuple
 
 from memlake.errors import NotFound, Purged
+from memlake.named_tuple import NamedTuple
 from memlake.objects import leases
 from memlake.objects import tables as object_tables
 from memlake.objects.deltas import pair_chunks, store_deltas, try_deltas

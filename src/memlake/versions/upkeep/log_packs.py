@@ -16,11 +16,12 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import msgpack
 
 from memlake.errors import Corrupt, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.objects import tables as object_tables
 from memlake.objects.db import Database
 from memlake.objects.layout import read_number, read_salt, read_text, tick

@@ -10,9 +10,9 @@ import hashlib
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from memlake.errors import Error, InvalidInput, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.objects import packs
 from memlake.objects import tables as object_tables
 from memlake.objects.packs import CHUNKED, DELTA, LOG, PART, Footer, Record, read_footer

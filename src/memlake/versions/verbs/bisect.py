@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import InvalidInput, NotFound, Nothing
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Lane, short
 from memlake.reports import Bisected, Tested
 from memlake.versions.checkout import rev

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from memlake.errors import Conflict, InvalidInput, NotFound, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects import tables as object_tables
 from memlake.objects.layout import now
 from memlake.records import Branch, Change, Commit, Entry, Tag

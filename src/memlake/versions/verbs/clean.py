@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Change, Entry
 from memlake.reports import Cleaned
 from memlake.versions.checkout import journal, update, worktree

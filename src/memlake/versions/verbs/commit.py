@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Conflict, InvalidInput, NotFound, Nothing, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now
 from memlake.records import Author, Change, Commit, Entry
 from memlake.versions.checkout import journal, rev, update, worktree

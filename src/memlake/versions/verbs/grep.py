@@ -10,8 +10,9 @@ import contextlib
 import os
 import re
 from collections.abc import Iterator
-from typing import IO, NamedTuple
+from typing import IO
 
+from memlake.named_tuple import NamedTuple
 from memlake.records import Entry
 from memlake.reports import Match
 from memlake.versions.checkout import worktree

@@ -11,10 +11,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Set
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.records import Author, Change, Commit, Conflict, Entry, Lane, Merged, count, short

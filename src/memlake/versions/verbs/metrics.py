@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import InvalidInput, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit
 from memlake.reports import Measurement
 from memlake.versions import conditions

@@ -7,9 +7,10 @@ hands in `judge` knows. A branch that is checked out takes its files along; any 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Conflict, InvalidInput, NotFound, Nothing, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now
 from memlake.objects.leases import Keeping
 from memlake.records import Change, Commit, Entry, count, short

@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.objects.leases import Keeping
 from memlake.records import Change, Commit, Conflict, Entry, Lane, Merged, short
 from memlake.versions.checkout import journal, rev, update
@@ -399,7 +400,8 @@ def _go_to(
 
 def _take_whole(here: Checkout, verb: Verb, state: Rebasing) -> dict[int, bool]:
     """Let undo of this operation go back to before the rebase; returns what is part of it and is not undone apart."""
-    verb.before = Before(state.head, state.base, [], None, (), True)
+    verb.before = Before(state.head, state.base, staged=[], doing=None)
+    verb.before.touches_files = True
     rows = here.local.list_operations(undone=False)
     return {id: True for id, name, *_ in rows if id > state.since and name.startswith(_PARTS)}
 

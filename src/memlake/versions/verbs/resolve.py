@@ -11,10 +11,11 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import InvalidInput, NotFound, Nothing
+from memlake.named_tuple import NamedTuple
 from memlake.objects.leases import Keeping
 from memlake.records import Change, Conflict, Entry, InnerConflict, Merged, MergeHow, count
 from memlake.reports import Place

@@ -8,9 +8,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from memlake.errors import InvalidInput, NotFound, pasted
+from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Conflict, Entry, Lane
 from memlake.reports import About
 from memlake.versions import conditions, tables

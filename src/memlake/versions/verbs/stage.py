@@ -9,10 +9,10 @@ import os
 import stat as modes
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from memlake.errors import Conflict as ConflictError
 from memlake.errors import Ignored, InvalidInput, NotFound
+from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now
 from memlake.objects.store import Objects
 from memlake.objects.writer import Writer

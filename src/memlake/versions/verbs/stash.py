@@ -6,9 +6,9 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from memlake.errors import NotFound, Nothing, Purged
+from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now
 from memlake.records import Change, Commit, Entry, Merged, short
 from memlake.reports import Stash

@@ -57,7 +57,7 @@ def operation(
     # Until it is written down what undo needs, only a lease keeps gc from what leaves the stage or the files. A verb
     # that lets go of nothing needs none; a commit names what was staged in its own transaction.
     with Keeping(here.history.db, name) as lease:
-        verb = Verb(name, detail, _read_state(here, files, staged, found), lease)
+        verb = Verb(name, detail, before=_read_state(here, files, staged, found), lease=lease)
         before = verb.before
         if (before.staged or before.conflicts) and not name.startswith(("commit", "branch", "tag")):
             lease.take()
@@ -75,7 +75,9 @@ def _read_state(here: Checkout, files: bool, staged: Iterable[Tracked] | None, f
     if found is None:
         found = Found(list(local.list_staged().values() if staged is None else staged), local.list_waiting())
     head, doing = local.state("head") or "main", local.state("doing")
-    return Before(head, local.base, found.staged, doing, found.conflicts, files, saved)
+    before = Before(head, local.base, staged=found.staged, doing=doing)
+    before.conflicts, before.touches_files, before.saved = found.conflicts, files, saved
+    return before
 
 
 def _find_staged_since(local: Local, then: list[Tracked]) -> dict[str, Entry | None]:
@@ -119,7 +121,8 @@ def staging_first(here: Checkout) -> Iterator[Found]:
 
 def note(here: Checkout, verb: str, detail: str, written: Sequence[tuple[str, str]]) -> None:
     """Keep the records a verb wrote, as (branch, commit): an operation without HEAD, stage and files."""
-    before = Before(here.local.state("head") or "main", None, [], None, memory=list(written))
+    before = Before(here.local.state("head") or "main", None, staged=[], doing=None)
+    before.memory = list(written)
     journal.write_operation(here.local, Kept(verb, detail or _describe_written(here.history, written), before))
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from memlake.config import check_author
 from memlake.errors import InvalidInput
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.objects.writer import Writer, is_large
 from memlake.records import Author, Commit, Entry, Lane
@@ -31,12 +30,12 @@ class Request(NamedTuple):
     expects: Mapping[str, Entry | None] | None = None
 
 
-@dataclass
 class Group:
     """Writes of a transaction, waiting."""
 
-    message: str
-    requests: list[Request] = field(default_factory=list)
+    def __init__(self, message: str) -> None:
+        self.message = message
+        self.requests: list[Request] = []
 
 
 def write(here: Checkout, request: Request, group: Group | None) -> Commit:
