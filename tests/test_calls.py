@@ -56,7 +56,7 @@ def test_a_value_of_a_wrong_type_is_refused_by_name_before_anything_is_done(
             result = _call(getattr(repo, name), parameter, value, repo)
             with result if name == "transaction" else _nothing():
                 list(result) if isinstance(result, Iterator) and name != "transaction" else None
-        except ml.InvalidInput as error:
+        except ml.errors.InvalidInput as error:
             refused += f"{name}() takes {parameter} as" in error.message
         except ml.Error:
             pass  # of the right type, and wrong for another reason
@@ -80,26 +80,26 @@ class _nothing:  # noqa: N801
 
 
 def test_the_error_says_what_is_taken_what_was_given_and_what_to_do(repo: ml.Repo) -> None:
-    with pytest.raises(ml.InvalidInput) as raised:
+    with pytest.raises(ml.errors.InvalidInput) as raised:
         repo.meta("HEAD", "metrics")  # type: ignore[arg-type]
     assert raised.value.message == ("Repo.meta() takes commit as Commit, but got 'HEAD' (str). Nothing was changed.")
     assert raised.value.hint == "Get one with repo.commit_at('HEAD')."
-    with pytest.raises(ml.InvalidInput, match=r"log\(\) takes paths as Sequence") as raised:
+    with pytest.raises(ml.errors.InvalidInput, match=r"log\(\) takes paths as Sequence") as raised:
         repo.log(paths="a")
     assert "paths=['a']" in raised.value.hint
-    with pytest.raises(ml.InvalidInput, match="'work' or 'memory'"):
+    with pytest.raises(ml.errors.InvalidInput, match="'work' or 'memory'"):
         repo.commit_at("HEAD", "play")  # type: ignore[arg-type]
-    with pytest.raises(ml.InvalidInput, match=r"write\(\) takes changes as Mapping\[str, bytes"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"write\(\) takes changes as Mapping\[str, bytes"):
         repo.write({"files/b": 5}, "m")  # type: ignore[dict-item]
 
 
 def test_the_functions_that_open_a_repo_are_checked_too(here: Path) -> None:
     for wrong in (5, b"x", object()):
-        with pytest.raises(ml.InvalidInput, match="takes path as"):
+        with pytest.raises(ml.errors.InvalidInput, match="takes path as"):
             ml.init(wrong)  # type: ignore[arg-type]
-        with pytest.raises(ml.InvalidInput, match="takes path as"):
+        with pytest.raises(ml.errors.InvalidInput, match="takes path as"):
             ml.open(wrong)  # type: ignore[arg-type]
-    with pytest.raises(ml.InvalidInput, match="takes branch as"):
+    with pytest.raises(ml.errors.InvalidInput, match="takes branch as"):
         ml.init(here, branch=1)  # type: ignore[arg-type]
 
 
@@ -118,7 +118,7 @@ def test_paths_may_be_given_as_a_list(repo: ml.Repo, here: Path) -> None:
 def test_text_is_kept_as_utf8(repo: ml.Repo) -> None:
     repo.write({"memories/bot/1": "grüße"}, "m")
     assert repo.read("memories/bot/1").decode() == "grüße"
-    with pytest.raises(ml.InvalidInput, match="UTF-8"):
+    with pytest.raises(ml.errors.InvalidInput, match="UTF-8"):
         repo.write({"memories/bot/2": "\ud800"}, "m")
 
 
@@ -128,7 +128,7 @@ def test_a_closed_repo_refuses_every_method(repo: ml.Repo, name: str) -> None:
     given = [each for each in list(known.values())[1:] if each.default is inspect.Parameter.empty]
     values = {each.name: good(each, repo) for each in given if each.kind is not inspect.Parameter.VAR_POSITIONAL}
     repo.close()
-    with pytest.raises(ml.InvalidInput, match="was closed") as raised:
+    with pytest.raises(ml.errors.InvalidInput, match="was closed") as raised:
         getattr(repo, name)(**values)
     assert "memlake.open(" in raised.value.hint
 
@@ -139,11 +139,11 @@ def test_a_closed_repo_refuses_its_properties_and_iterators_and_may_be_closed_ag
     repo.close()
     assert "closed" in repr(repo)
     for name in PROPERTIES:
-        with pytest.raises(ml.InvalidInput, match="was closed"):
+        with pytest.raises(ml.errors.InvalidInput, match="was closed"):
             getattr(repo, name)
-    with pytest.raises(ml.InvalidInput, match="was closed"):
+    with pytest.raises(ml.errors.InvalidInput, match="was closed"):
         list(walk)
-    with pytest.raises(ml.InvalidInput, match="was closed"), repo:
+    with pytest.raises(ml.errors.InvalidInput, match="was closed"), repo:
         pass
 
 

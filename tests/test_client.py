@@ -23,7 +23,7 @@ def folder(tmp_path: Path) -> Path:
     [({"agentid": "secret-bot"}, "agent_id"), ({"org": "acme"}, "org_id"), ({"sesion_id": "s"}, "session_id")],
 )
 def test_a_misspelled_name_makes_no_agent(folder: Path, given: dict[str, Any], near: str) -> None:
-    with pytest.raises(ml.InvalidInput, match=f"Agent has no parameter '{next(iter(given))}'") as error:
+    with pytest.raises(ml.errors.InvalidInput, match=f"Agent has no parameter '{next(iter(given))}'") as error:
         Agent(folder, **given)
     assert f"Did you mean {near}?" in error.value.hint
 
@@ -35,7 +35,10 @@ def test_names_of_a_server_are_taken_and_mean_nothing_to_a_folder(folder: Path) 
 
 @pytest.mark.parametrize(("name", "near"), [("limit", "top_k"), ("text", "query"), ("catgory", "category")])
 def test_a_search_names_the_parameter_that_was_meant(folder: Path, name: str, near: str) -> None:
-    with Agent(folder, agent_id="a") as agent, pytest.raises(ml.InvalidInput, match="search_memory has no") as error:
+    with (
+        Agent(folder, agent_id="a") as agent,
+        pytest.raises(ml.errors.InvalidInput, match="search_memory has no") as error,
+    ):
         agent.search_memory("acme", **{name: 1})
     assert f"Did you mean {near}?" in error.value.hint and "limit" not in error.value.hint.replace(name, "")
 
@@ -45,7 +48,7 @@ def test_every_verb_of_an_agent_refuses_a_name_it_does_not_know(folder: Path, ve
     with Agent(folder, agent_id="a") as agent:
         stored = agent.store_memory("The build runs on Fridays")
         given = [stored] if verb == "update_memory" else ["The tests run on Mondays"]
-        with pytest.raises((ml.InvalidInput, TypeError), match="categry"):
+        with pytest.raises((ml.errors.InvalidInput, TypeError), match="categry"):
             getattr(agent, verb)(*given, categry="ci")
         assert [hit["content"] for hit in agent.search_memory("")] == ["The build runs on Fridays"]
 

@@ -77,7 +77,7 @@ def test_a_transaction_is_not_joined_by_other_threads_or_repos(
 
 
 def test_transactions_of_one_thread_do_not_nest_through_another_repo(repo: ml.Repo) -> None:
-    with repo.transaction("outer"), pytest.raises(ml.AlreadyExists), ml.open(repo.root).transaction("inner"):
+    with repo.transaction("outer"), pytest.raises(ml.errors.AlreadyExists), ml.open(repo.root).transaction("inner"):
         pass
 
 
@@ -102,7 +102,7 @@ def test_a_chain_that_is_only_written_down_makes_no_repo(personal: Path) -> None
 
 
 def test_asking_for_what_nobody_saved_makes_no_repo(personal: Path) -> None:
-    with pytest.raises(ml.NotFound, match="no repo here or above and no personal one"):
+    with pytest.raises(ml.errors.NotFound, match="no repo here or above and no personal one"):
         ml.read_dataset("pets")
     assert list(ml.datasets().schema)[:2] == ["name", "version"]
     assert not personal.exists()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
+    from memlake import errors
     from memlake.client import Agent
     from memlake.dataset import metrics
     from memlake.dataset.chain import Chain
@@ -15,19 +16,7 @@ if TYPE_CHECKING:
     from memlake.dataset.params import param
     from memlake.dataset.types.arrow import Vector
     from memlake.dataset.types.files import AudioFile, File, ImageFile, TextFile, VideoFile
-    from memlake.errors import (
-        AlreadyExists,
-        Conflict,
-        Corrupt,
-        Denied,
-        Error,
-        InvalidInput,
-        NotARepo,
-        NotFound,
-        Nothing,
-        Purged,
-        Unavailable,
-    )
+    from memlake.errors import Error
     from memlake.read import (
         datasets,
         read_arrow,
@@ -58,9 +47,7 @@ _HOMES = {
     "memlake.dataset.params": "param",
     "memlake.dataset.types.arrow": "Vector",
     "memlake.dataset.types.files": "AudioFile File ImageFile TextFile VideoFile",
-    "memlake.errors": (
-        "AlreadyExists Conflict Corrupt Denied Error InvalidInput NotARepo NotFound Nothing Purged Unavailable"
-    ),
+    "memlake.errors": "Error",
     "memlake.read": (
         "datasets read_arrow read_csv read_database read_dataset read_hf read_json "
         "read_jsonl read_pandas read_parquet read_polars read_records read_storage read_values"
@@ -69,14 +56,13 @@ _HOMES = {
     "memlake.repo": "Repo init",
 }
 __all__ = [
-    "Agent", "AlreadyExists", "AudioFile", "Author", "C", "Chain", "Commit", "Conflict",
-    "Corrupt", "Denied", "Error", "File", "ImageFile", "InvalidInput", "NotARepo",
-    "NotFound", "Nothing", "Purged", "Repo", "TextFile", "Unavailable", "Vector", "VideoFile",
-    "datasets", "func", "init", "lit", "metrics", "open", "param", "read_arrow",
-    "read_csv", "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet",
-    "read_polars", "read_records", "read_storage", "read_values",
+    "Agent", "AudioFile", "Author", "C", "Chain", "Commit", "Error", "File", "ImageFile", "Repo", "TextFile", "Vector",
+    "VideoFile", "datasets", "errors", "func", "init", "lit", "metrics", "open", "param", "read_arrow", "read_csv",
+    "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet", "read_polars",
+    "read_records", "read_storage", "read_values",
 ]  # fmt: skip
 _NAMED_OTHERWISE = {
+    "errors": "memlake.errors",
     "metrics": "memlake.dataset.metrics",
     "open": "memlake.repo:open_repo",
 }

@@ -60,7 +60,7 @@ def test_files_are_written_and_read_by_path_url_choice_and_range(ds: Datasets, t
         assert sorted(read(f"{folder.as_uri()}/t{pattern}.{kind}").to_values("x")) == expected
     (folder / f"t1.{kind}").rename(folder / f"t[1].{kind}")
     assert read(folder / f"t[1].{kind}").to_values("x") == [1]
-    with pytest.raises(ml.NotFound, match="no such file"):
+    with pytest.raises(ml.errors.NotFound, match="no such file"):
         read(f"{folder}/t{{7..9}}.{kind}")
 
 
@@ -277,7 +277,7 @@ def test_a_changed_file_comes_last_and_order_by_puts_it_back(ds: Datasets, tmp_p
 @pytest.mark.parametrize("to", ["to_csv", "to_parquet", "to_json", "to_jsonl"])
 def test_a_file_in_a_folder_that_is_not_there_is_refused_before_any_work(rows: Chain, tmp_path: Path, to: str) -> None:
     called: list[int] = []
-    with pytest.raises(ml.NotFound, match=r"no folder .*misspelt"):
+    with pytest.raises(ml.errors.NotFound, match=r"no folder .*misspelt"):
         getattr(rows.map(y=lambda s: called.append(1)), to)(tmp_path / "misspelt" / "x.out")
     assert not (tmp_path / "misspelt").exists() and not called
 

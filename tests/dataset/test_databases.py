@@ -92,7 +92,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, str], type[sqlite3
 
 def test_a_driver_that_cannot_be_written_to_keeps_its_table(repo: ml.Repo, database: Path, driver: Any) -> None:
     con = sqlite3.connect(database, isolation_level=None, factory=driver("oracledb", "named"))
-    with pytest.raises(ml.InvalidInput, match=r"'named', which memlake does not write. Nothing was written"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"'named', which memlake does not write. Nothing was written"):
         repo.datasets().read_values(x=[1]).to_database("t", con, if_exists="replace")
     assert rows_in(database) == [(42,)]
     con.close()

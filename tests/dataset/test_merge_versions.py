@@ -261,7 +261,7 @@ def test_a_cherry_pick_of_a_save_counts_on_as_a_merge_does(fork: Repo) -> None:
 def test_a_save_cannot_be_picked_or_reverted_into_the_stage_which_holds_files_alone(fork: Repo, verb: str) -> None:
     save(fork, "main", [1])
     save(fork, "x", [2])
-    with pytest.raises(ml.InvalidInput, match=r"would stage 'datasets/pets/1.0.\d'.*Nothing was changed"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"would stage 'datasets/pets/1.0.\d'.*Nothing was changed"):
         getattr(fork, verb)("x" if verb == "cherry_pick" else "HEAD", no_commit=True)
     assert fork.status().clean and fork.pending_merge.conflicts == ()
 
@@ -270,7 +270,7 @@ def test_a_cherry_pick_of_what_is_here_already_says_so(fork: Repo) -> None:
     save(fork, "main", [1])
     save(fork, "x", [2])
     fork.cherry_pick("x")
-    with pytest.raises(ml.Nothing, match="done already"):
+    with pytest.raises(ml.errors.Nothing, match="done already"):
         fork.cherry_pick("x")
 
 

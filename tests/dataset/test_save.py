@@ -77,7 +77,7 @@ def test_the_same_rows_are_not_stored_twice_and_it_says_so(ds: Datasets, repo: R
 def test_a_version_asked_for_by_number_is_reused_when_it_holds_the_same_rows(ds: Datasets) -> None:
     assert saved(ds, 1, version="3.0.0").reused is False
     assert saved(ds, 1, version="3.0.0").reused is True
-    with pytest.raises(ml.AlreadyExists, match=r"pets@3\.0\.0 exists already"):
+    with pytest.raises(ml.errors.AlreadyExists, match=r"pets@3\.0\.0 exists already"):
         saved(ds, 2, version="3.0.0")
     assert [one.version for one in ds.versions("pets")] == ["3.0.0"]
 
@@ -168,17 +168,17 @@ def test_deleted_versions_are_passed_over_kept_counted_and_restored(ds: Datasets
     saved(ds, 2)
     assert ds.delete_dataset("pets@1.0.1") == ["pets@1.0.1"]
     assert ds.read_dataset("pets").to_values("x") == [1]
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         ds.read_dataset("pets@1.0.1")
     assert told(saved(ds, 2)) == "1.0.2"  # a number is never used twice
-    with pytest.raises(ml.InvalidInput, match=r"2 versions\. Nothing was deleted"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"2 versions\. Nothing was deleted"):
         ds.delete_dataset("pets")
     assert ds.delete_dataset("pets", all_versions=True) == ["pets@1.0.0", "pets@1.0.2"]
     assert ds.all() == []
     assert ds.restore_dataset("pets@1.0.0") == ["pets@1.0.0"]
     assert ds.restore_dataset("pets") == ["pets@1.0.1", "pets@1.0.2"]
     assert ds.read_dataset("pets@1.0.1").to_values("x") == [2]
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         ds.restore_dataset("pets")
 
 
@@ -186,13 +186,13 @@ def test_a_dataset_moves_with_all_versions_in_one_commit(ds: Datasets, repo: Rep
     saved(ds, 1)
     saved(ds, 2)
     ds.read_values(x=[9]).save("taken")
-    with pytest.raises(ml.AlreadyExists, match="taken"):
+    with pytest.raises(ml.errors.AlreadyExists, match="taken"):
         ds.move_dataset("pets", "taken")
     before = len(list(repo.log()))
     assert ds.move_dataset("pets", "team.cats") == ["team.cats@1.0.0", "team.cats@1.0.1"]
     assert len(list(repo.log())) == before + 1
     assert ds.read_dataset("team.cats@1.0.0").to_values("x") == [1]
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         ds.read_dataset("pets")
 
 
@@ -336,7 +336,7 @@ def test_a_branch_whose_name_looks_like_a_version_is_found(ds: Datasets, repo: R
     saved(ds, 3, version="3.0.0")
     assert ds.read_dataset("pets@v2").to_list() == [(7,)]
     assert ds.read_dataset("pets@v3").to_list() == [(3,)]
-    with pytest.raises(ml.NotFound, match="has no version v4"):
+    with pytest.raises(ml.errors.NotFound, match="has no version v4"):
         ds.read_dataset("pets@v4")
 
 
@@ -350,7 +350,7 @@ def test_what_looks_like_a_number_is_a_version_then_a_branch_then_a_tag(ds: Data
     assert told(ds.read_dataset("pets@v2")) == "1.0.1"
     saved(ds, 3, update_version="major")
     assert told(ds.read_dataset("pets@v2")) == "2.0.0" and told(ds.read_dataset("pets@v3")) == "1.0.0"
-    with pytest.raises(ml.NotFound, match="no version v4"):
+    with pytest.raises(ml.errors.NotFound, match="no version v4"):
         ds.read_dataset("pets@v4")
 
 
@@ -368,12 +368,12 @@ def test_a_time_before_a_dataset_is_said_to_be_too_early(ds: Datasets, repo: Rep
     repo.write({"files/a.txt": b"a"}, "first")
     saved(ds, 1)
     head = f"{repo.head}~1"
-    with pytest.raises(ml.NotFound, match="there is no dataset 'pets' at ") as told:
+    with pytest.raises(ml.errors.NotFound, match="there is no dataset 'pets' at ") as told:
         ds.read_dataset(f"pets@{head}")
     assert told.value.hint is not None
     assert "pets@1.0.0 was saved on 20" in told.value.hint and "Did you mean" not in told.value.hint
 
 
 def test_a_column_with_a_dot_in_its_name_is_refused_where_it_is_made(ds: Datasets) -> None:
-    with pytest.raises(ml.InvalidInput, match=r"'a\.b' cannot be the name of a column"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"'a\.b' cannot be the name of a column"):
         ds.read_values(x=[1]).map(**{"a.b": lambda x: x})

@@ -149,7 +149,7 @@ def test_a_wrong_preference_is_refused_before_anything_is_done(
     repo: ml.Repo, sides: Sides, how: dict[str, float], why: str
 ) -> None:
     sides(0.5, 0.9)
-    with pytest.raises(ml.InvalidInput, match=why):
+    with pytest.raises(ml.errors.InvalidInput, match=why):
         repo.merge("dev", **how)  # type: ignore[arg-type]
     assert repo.status().doing is None
 
@@ -199,7 +199,7 @@ def test_a_rule_that_requires_refuses_the_merge_by_its_name(
     repo.switch("dev", create=True)
     keep("model", {"p": "1\n"}, metrics={"f1": 0.85})
     repo.switch("main")
-    with pytest.raises(ml.Denied, match=r"rule 'gate' of policy/merge\.toml refuses this merge") as refused:
+    with pytest.raises(ml.errors.Denied, match=r"rule 'gate' of policy/merge\.toml refuses this merge") as refused:
         repo.merge("dev")
     assert "is 0.85, and it requires metrics.f1 >= 0.9. Ask Bo." in refused.value.message
     assert not (here / "p").exists() and repo.status().doing is None
@@ -212,7 +212,7 @@ def test_a_rule_that_requires_holds_when_a_waiting_merge_is_concluded(repo: ml.R
     merged = repo.merge("dev")
     assert merged.conflicts
     merged.choose("theirs", "p")
-    with pytest.raises(ml.Denied, match=r"of p is 0\.6"):
+    with pytest.raises(ml.errors.Denied, match=r"of p is 0\.6"):
         repo.pending_merge.conclude()
     repo.pending_merge.choose("ours", "p")  # then nothing comes that the rule is about
     assert repo.pending_merge.conclude().commit
@@ -223,14 +223,14 @@ def test_a_branch_is_not_judged_by_rules_that_it_brings_itself(repo: ml.Repo, ke
     repo.switch("dev", create=True)
     keep("weaker", {"policy/merge.toml": RULE.replace("0.9", "0.1")}, metrics={"f1": 0.5})
     repo.switch("main")
-    with pytest.raises(ml.Denied, match=r">= 0\.9"):
+    with pytest.raises(ml.errors.Denied, match=r">= 0\.9"):
         repo.merge("dev")
 
 
 def test_a_broken_file_refuses_the_merge(repo: ml.Repo, keep: Keep, sides: Sides) -> None:
     sides(0.5, 0.9)
     keep("rules", {"policy/merge.toml": "[[rule]]\nid = 'a'\nrequire = 'metrics.f1 >= high'\n"})
-    with pytest.raises(ml.InvalidInput, match=r"policy/merge\.toml is wrong in line 3"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"policy/merge\.toml is wrong in line 3"):
         repo.merge("dev")
     assert repo.status().doing is None
 
@@ -316,5 +316,5 @@ def test_places_that_metrics_decide_are_in_the_file_while_the_rest_waits(
 
 def test_a_required_score_is_asked_of_a_table_whose_open_places_stay_ours(repo: ml.Repo, tables: Sides) -> None:
     tables(0.8, 0.5, {"policy/merge.toml": RULE + "paths = ['*.csv']\n"})
-    with pytest.raises(ml.Denied, match=r"metrics\.f1 of d\.csv is 0\.5"):
+    with pytest.raises(ml.errors.Denied, match=r"metrics\.f1 of d\.csv is 0\.5"):
         repo.merge("dev", prefer="metrics.f1")

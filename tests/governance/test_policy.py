@@ -86,7 +86,7 @@ def test_a_file_that_cannot_be_understood_is_refused_with_its_line(
     repo: ml.Repo, keep: Keep, text: str, line: int, why: str
 ) -> None:
     keep("rules", {"policy/merge.toml": text.encode("latin-1")})
-    with pytest.raises(ml.InvalidInput) as refused:
+    with pytest.raises(ml.errors.InvalidInput) as refused:
         read(repo)
     assert why in refused.value.message and "nothing was changed" in refused.value.message
     assert (f"policy/merge.toml is wrong in line {line}:" in refused.value.message) == bool(line)
@@ -95,11 +95,11 @@ def test_a_file_that_cannot_be_understood_is_refused_with_its_line(
 
 def test_only_a_merge_can_prefer_a_side(repo: ml.Repo, keep: Keep) -> None:
     keep("rules", {"policy/promote.toml": "[[rule]]\nid = 'a'\nprefer = 'metrics.a'\n"})
-    with pytest.raises(ml.InvalidInput, match="only a merge has two sides"):
+    with pytest.raises(ml.errors.InvalidInput, match="only a merge has two sides"):
         read(repo, "promote")
 
 
 def test_a_file_of_rules_has_bounds(repo: ml.Repo, keep: Keep) -> None:
     keep("rules", {"policy/merge.toml": "#" * (1 << 19)})
-    with pytest.raises(ml.InvalidInput, match="256 KiB"):
+    with pytest.raises(ml.errors.InvalidInput, match="256 KiB"):
         read(repo)

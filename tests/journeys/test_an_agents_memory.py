@@ -55,7 +55,7 @@ def test_the_sample_of_the_sdk_runs(person: Path, capsys: pytest.CaptureFixture[
 
 def test_a_server_that_cannot_be_reached_is_said_so(person: Path) -> None:
     for host in ("your-org.proxy.invalid", "http://127.0.0.1:9/"):
-        with pytest.raises(ml.Unavailable, match="cannot be reached"):
+        with pytest.raises(ml.errors.Unavailable, match="cannot be reached"):
             HatiDataAgent(host=host, agent_id="research-agent", password="secret-key")
 
 
@@ -64,7 +64,7 @@ def test_a_folder_that_is_not_there_is_no_repo_and_none_is_made(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for typo in ("typo-folder", str(tmp_path / "typo"), "~/typo"):
-        with pytest.raises(ml.NotARepo, match=r"typo\S*, which does not exist\.\s.*memlake init"):
+        with pytest.raises(ml.errors.NotARepo, match=r"typo\S*, which does not exist\.\s.*memlake init"):
             ml.Agent(typo)
     assert list(tmp_path.iterdir()) == []
     ml.Agent(str(tmp_path)).close()
@@ -112,7 +112,7 @@ def test_what_was_believed_yesterday_can_be_asked(tmp_path: Path) -> None:
 
 def test_a_wrong_parameter_is_named(tmp_path: Path) -> None:
     with ml.Agent(str(tmp_path)) as agent:
-        with pytest.raises(ml.InvalidInput, match="'sesion'"):
+        with pytest.raises(ml.errors.InvalidInput, match="'sesion'"):
             agent.search_memory("x", sesion="y")
         with pytest.warns(UserWarning, match="github"):
             agent.store_memory("the key is ghp_" + "a1B2" * 9)

@@ -73,7 +73,9 @@ def test_the_better_of_two_prompts_is_merged_to_production(tmp_path: Path) -> No
         write_prompt(repo, "Please answer the question in one sentence.")
         repo.commit("Be polite")
         repo.switch("production")
-        with pytest.raises(ml.Denied, match=r"rule 'good-enough'.*is not recorded.*Score it on the whole test set"):
+        with pytest.raises(
+            ml.errors.Denied, match=r"rule 'good-enough'.*is not recorded.*Score it on the whole test set"
+        ):
             repo.merge("polite")
         repo.switch("polite")
         score(repo, 0.945)

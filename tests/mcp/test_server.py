@@ -91,7 +91,7 @@ def test_the_full_profile_adds_history_and_branches() -> None:
         "memory_history", "memory_diff", "memory_purge", "memory_log",
         "branch_create", "branch_list", "branch_merge", "branch_discard",
     }  # fmt: skip
-    with pytest.raises(ml.InvalidInput, match="profile"):
+    with pytest.raises(ml.errors.InvalidInput, match="profile"):
         list_tools("everything")
 
 

@@ -82,7 +82,7 @@ def test_an_agents_update_belongs_to_its_session(repo: ml.Repo) -> None:
 
 def test_nothing_chosen_forgets_nothing(memories: Memories) -> None:
     memories.store(Draft("The sky is blue"))
-    with pytest.raises(ml.InvalidInput, match="say whose writing"):
+    with pytest.raises(ml.errors.InvalidInput, match="say whose writing"):
         memories.forget_written(Choice())
     assert contents(memories) == ["The sky is blue"]
 

@@ -118,7 +118,7 @@ def test_a_megabyte_is_stored_and_found(memories: Memories) -> None:
     ],
 )
 def test_wrong_fields_store_nothing(repo: ml.Repo, memories: Memories, draft: Draft, said: str) -> None:
-    with pytest.raises(ml.InvalidInput, match=said):
+    with pytest.raises(ml.errors.InvalidInput, match=said):
         memories.store(draft)
     assert [branch.memory for branch in repo.branches()] == [None]
 
@@ -187,7 +187,7 @@ def test_secrets_are_looked_for_in_all_that_is_stored(tmp_path: Path) -> None:
         assert len(stored.warnings) == 2 and len(changed.warnings) == len(kept.warnings) == 1
         assert kept.value == {"token": "[redacted: npm token]"}
         repo.config.set("memory.secrets", "block")
-    with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.Denied, match="the value looks like it holds"):
+    with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.errors.Denied, match="the value looks like it holds"):
         repo.memories().set_state("bot", "login", key)
     files = [f for f in (tmp_path / "repo").rglob("*") if f.is_file()]
     assert files and not any(key.encode() in f.read_bytes() for f in files)
@@ -203,7 +203,7 @@ def test_what_an_update_leaves_alone_is_not_looked_at(repo: ml.Repo, memories: M
     "value", ["yesterday", "2 days ago", "2001-01-01", "1999", 5, datetime(2001, 1, 1, tzinfo=timezone.utc)]
 )
 def test_an_end_that_is_over_or_none_is_refused_and_nothing_is_stored(memories: Memories, value: Any) -> None:
-    with pytest.raises(ml.InvalidInput, match=r"that is over|not a time"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"that is over|not a time"):
         memories.store(Draft("tea", expires_at=value))
     assert contents(memories, "tea") == []
 
@@ -211,9 +211,9 @@ def test_an_end_that_is_over_or_none_is_refused_and_nothing_is_stored(memories: 
 @pytest.mark.parametrize("value", [10**40, -(10**40), 10**18, True, datetime.max, "9" * 30])
 def test_a_time_that_no_calendar_has_is_refused_and_harms_no_search(memories: Memories, value: Any) -> None:
     for draft in (Draft("tea", expires_at=value), Draft("tea", created_at=value)):
-        with pytest.raises(ml.InvalidInput):
+        with pytest.raises(ml.errors.InvalidInput):
             memories.store(draft)
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         memories.search(Query("tea", since=value))
     memories.store(Draft("coffee"))
     assert contents(memories, "coffee") == ["coffee"]
@@ -335,7 +335,7 @@ def test_a_doubt_is_settled_either_way(memories: Memories, keep: str, left: set[
     first = memories.remember(Draft("User phone: 1111"))
     second = memories.remember(Draft("User phone: 2222"), on_conflict="ask")
     memories.resolve(second.memory_id, keep)
-    with pytest.raises(ml.Nothing, match="in no conflict"):
+    with pytest.raises(ml.errors.Nothing, match="in no conflict"):
         memories.resolve(second.memory_id if keep == "both" else first.memory_id, keep)
     assert set(contents(memories, "phone")) == left
     assert memories.conflicts() == []
@@ -374,7 +374,7 @@ def test_a_judge_is_asked_where_the_rules_are_unsure(memories: Memories, monkeyp
     memories.remember(Draft("The office is in Bern"), on_conflict="add")
     done = memories.remember(Draft("The office is in Zurich"), judge=lambda old, new: "coexist")
     assert (done.decision, done.rule) == ("coexist", "judge")
-    with pytest.raises(ml.InvalidInput, match="judge said"):
+    with pytest.raises(ml.errors.InvalidInput, match="judge said"):
         memories.remember(Draft("The office is in Basel"), judge=lambda old, new: "maybe")
 
 
@@ -496,7 +496,7 @@ def test_a_forgotten_memory_is_gone_and_comes_back(memories: Memories) -> None:
     stored = memories.store(Draft("tea at five"))
     memories.delete(stored.memory_id)
     assert contents(memories, "tea") == []
-    with pytest.raises(ml.NotFound, match="deleted"):
+    with pytest.raises(ml.errors.NotFound, match="deleted"):
         memories.get(stored.memory_id)
     memories.restore(stored.memory_id)
     assert contents(memories, "tea") == ["tea at five"]
@@ -508,7 +508,7 @@ def test_an_earlier_value_is_restored_by_revision_or_object(memories: Memories) 
     assert memories.restore(stored.memory_id).content == "version one"
     assert memories.restore(stored.memory_id, memories.history(stored.memory_id)[1].oid).content == "version two"
     assert memories.restore(stored.memory_id, "HEAD~3").content == "version one"
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         memories.restore(stored.memory_id, "HEAD")
 
 
@@ -642,7 +642,7 @@ def test_a_memory_changed_on_both_sides_goes_to_whom_the_strategy_says(
     memories.create_branch("draft")
     memories.on("draft").update(stored.memory_id, Draft("tea: green"), changed=["content"])
     memories.update(stored.memory_id, Draft("tea: black"), changed=["content"])
-    with pytest.raises(ml.Conflict, match="both sides") as stopped:
+    with pytest.raises(ml.errors.Conflict, match="both sides") as stopped:
         memories.merge_branch("draft", "ask")
     assert "ours 'tea: black'; theirs 'tea: green'" in stopped.value.message
     assert memories.merge_branch("draft", strategy).met == (stored.memory_id,)
@@ -657,7 +657,7 @@ def test_a_branch_whose_time_is_over_is_discarded(memories: Memories, monkeypatc
     later = layout.now() + 3_600_000_000
     monkeypatch.setattr("memlake.memories.branches.layout.now", lambda: later)
     assert [branch.name for branch in memories.branches()] == ["main"]
-    with pytest.raises(ml.InvalidInput, match="in use"):
+    with pytest.raises(ml.errors.InvalidInput, match="in use"):
         memories.discard_branch("main")
 
 
@@ -685,9 +685,11 @@ def test_a_branch_whose_time_is_over_says_so_to_whoever_uses_it(
         lambda: draft.set_state("bot", "key", 1),
     ]
     for use in uses:
-        with pytest.raises(ml.NotFound, match=r"branch 'brief' expired at 20\d\d-\S+Z; nothing was read or written"):
+        with pytest.raises(
+            ml.errors.NotFound, match=r"branch 'brief' expired at 20\d\d-\S+Z; nothing was read or written"
+        ):
             use()
-    with pytest.raises(ml.NotFound, match="there is no branch 'never'"):
+    with pytest.raises(ml.errors.NotFound, match="there is no branch 'never'"):
         memories.on("never")
 
 
@@ -698,7 +700,7 @@ def test_what_an_expired_branch_held_can_be_brought_back(
     memories.on("brief").store(Draft("tea is tried"))
     later = layout.now() + 61_000_000
     monkeypatch.setattr("memlake.memories.branch_expiry.layout.now", lambda: later)
-    with pytest.raises(ml.NotFound) as caught:
+    with pytest.raises(ml.errors.NotFound) as caught:
         repo.memories("brief")
     found = re.search(r"memlake branch brief ([0-9a-f]+)", str(caught.value))
     assert found
@@ -785,7 +787,7 @@ def test_state_belongs_to_an_agent_and_is_versioned(repo: ml.Repo, memories: Mem
 
 @pytest.mark.parametrize(("key", "value"), [("", 1), ("k", object()), ("k", float("nan")), (5, 1), ("x" * 600, 1)])
 def test_wrong_state_is_refused(memories: Memories, key: str, value: object) -> None:
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         memories.set_state("a", key, value)
 
 
@@ -909,7 +911,7 @@ def test_two_processes_see_each_other(tmp_path: Path) -> None:
 def test_memories_can_be_switched_off(tmp_path: Path) -> None:
     with opened(tmp_path / "repo") as repo:
         repo.config.set("memory.enabled", "false")
-    with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.Denied, match="switched off"):
+    with ml.open(tmp_path / "repo") as repo, pytest.raises(ml.errors.Denied, match="switched off"):
         repo.memories().store(Draft("tea"))
 
 
@@ -930,7 +932,7 @@ def test_secrets_are_left_out_or_refused_where_asked(tmp_path: Path, how: str, k
         if kept:
             assert "ghp_" not in memories.get(memories.store(draft).memory_id).content
         else:
-            with pytest.raises(ml.Denied):
+            with pytest.raises(ml.errors.Denied):
                 memories.store(draft)
 
 
@@ -991,7 +993,7 @@ def test_restore_goes_back_to_the_last_value_that_said_something_else(memories: 
 
 @pytest.mark.parametrize("text", [None, 5, b"x", ["a"]])
 def test_a_query_that_is_no_text_is_refused(memories: Memories, text: object) -> None:
-    with pytest.raises(ml.InvalidInput, match="a query is text"):
+    with pytest.raises(ml.errors.InvalidInput, match="a query is text"):
         memories.search(Query(text))  # type: ignore[arg-type]
 
 
@@ -1017,5 +1019,5 @@ def test_what_only_a_branch_had_for_a_while_comes_back_also_when_the_index_was_m
 
 @pytest.mark.parametrize("rule", [{"days": float("nan")}, {"days": True}, {"max_importance": float("nan")}])
 def test_a_rule_that_no_memory_can_fit_is_refused(memories: Memories, rule: dict[str, Any]) -> None:
-    with pytest.raises(ml.InvalidInput, match=r"is a number from 0 to .* Nothing was changed"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"is a number from 0 to .* Nothing was changed"):
         memories.evict(Rule(**rule))

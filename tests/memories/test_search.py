@@ -54,13 +54,13 @@ def test_what_nothing_is_near_to_finds_nothing_by_meaning_either(tmp_path: Path)
 
 @pytest.mark.parametrize("score", [-0.1, 1.5, "high", True])
 def test_a_score_that_cannot_be_is_refused(memories: Memories, score: Any) -> None:
-    with pytest.raises(ml.InvalidInput, match="min_score is a number from 0 to 1"):
+    with pytest.raises(ml.errors.InvalidInput, match="min_score is a number from 0 to 1"):
         memories.search(Query("ada", min_score=score))
 
 
 def test_a_comparison_in_metadata_is_refused_and_a_mapping_is_found(memories: Memories) -> None:
     memories.store(Draft("Ada plays the cello", metadata={"confidence": 0.9, "at": {"hall": 3}}))
-    with pytest.raises(ml.InvalidInput, match=r"metadata .*'\$gt'"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"metadata .*'\$gt'"):
         memories.search(Query("cello", metadata={"confidence": {"$gt": 0.5}}))
     assert len(memories.search(Query("cello", metadata={"at": {"hall": 3}}))) == 1
 

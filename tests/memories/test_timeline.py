@@ -26,7 +26,7 @@ def test_before_the_first_memory_nothing_is_found(memories: Memories) -> None:
     for sees in ("branch", "branch-only", "main"):
         assert contents(memories.on("draft"), "sky", as_of=LONG_AGO, sees=sees) == []
     assert memories.list_memories(Query(as_of=LONG_AGO)) == []
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         memories.search(Query("sky", as_of="nonsense"))
 
 
@@ -66,9 +66,9 @@ def test_the_history_of_a_purged_memory_says_when_who_and_why_and_nothing_of_it(
     told = memories.history(stored.memory_id)
     assert [(version.content, version.ended, version.reason) for version in told] == [(None, "purged", "asked to")] * 2
     assert all(version.until and version.ended_by for version in told)
-    with pytest.raises(ml.NotFound, match="purged already: asked to"):
+    with pytest.raises(ml.errors.NotFound, match="purged already: asked to"):
         memories.purge(stored.memory_id, "again")
-    with pytest.raises(ml.NotFound, match="never stored"):
+    with pytest.raises(ml.errors.NotFound, match="never stored"):
         memories.history("01a1e428-8508-7191-b4f7-89358b3d4ba3")
 
 
@@ -82,7 +82,7 @@ def test_a_purged_memory_that_came_in_by_the_thousand_is_known_too(memories: Mem
 def test_a_purged_memory_cannot_be_brought_back_and_says_why(memories: Memories) -> None:
     stored = memories.store(Draft("The safe opens with 4711"))
     memories.purge(stored.memory_id, "asked to")
-    with pytest.raises(ml.Purged, match="asked to"):
+    with pytest.raises(ml.errors.Purged, match="asked to"):
         memories.restore(stored.memory_id)
 
 

@@ -78,7 +78,7 @@ def test_an_agent_in_python_signs_what_it_does(repo: ml.Repo) -> None:
 
 @pytest.mark.parametrize("seconds", [1e18, 3e11, float("inf"), float("nan"), 0, -1, True, "1h"])
 def test_a_time_to_live_that_no_calendar_has_makes_no_branch(memories: Memories, seconds: object) -> None:
-    with pytest.raises(ml.InvalidInput, match="Nothing was made"):
+    with pytest.raises(ml.errors.InvalidInput, match="Nothing was made"):
         memories.create_branch("draft", ttl_seconds=seconds)  # type: ignore[arg-type]
     assert [branch.name for branch in memories.branches()] == ["main"]
 
@@ -96,15 +96,15 @@ def test_a_search_that_cannot_be_meant_is_refused_by_name(repo: ml.Repo, given: 
     with ml.Agent(repo.root, "alice") as alice:
         alice.store_memory("The sky is blue")
         for asked in ("sky", ""):
-            with pytest.raises(ml.InvalidInput, match=next(iter(given))):
+            with pytest.raises(ml.errors.InvalidInput, match=next(iter(given))):
                 alice.search_memory(asked, **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", [5, "*", ["a"], "a\0b"])
 def test_an_agent_has_one_name(repo: ml.Repo, name: object) -> None:
-    with pytest.raises(ml.InvalidInput, match="agent_id"):
+    with pytest.raises(ml.errors.InvalidInput, match="agent_id"):
         ml.Agent(repo.root, name)  # type: ignore[arg-type]
-    with pytest.raises(ml.InvalidInput, match="agent_id"):
+    with pytest.raises(ml.errors.InvalidInput, match="agent_id"):
         repo.memories().store(Draft("The sky is blue", name))  # type: ignore[arg-type]
 
 
@@ -120,7 +120,7 @@ def test_an_organisation_does_not_see_what_another_keeps(repo: ml.Repo) -> None:
             assert len(theirs.search_memory(asked, agent_id="*", org_id="o1")) == 1
             assert len(theirs.search_memory(asked, agent_id="*", org_id="*")) == 1
         for verb in (theirs.get_memory, theirs.update_memory, theirs.restore_memory, theirs.memory_history):
-            with pytest.raises(ml.NotFound):
+            with pytest.raises(ml.errors.NotFound):
                 verb(stored)
         assert not theirs.delete_memory(stored)
         assert not theirs.delete_memory(stored, purge=True)

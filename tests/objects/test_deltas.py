@@ -171,7 +171,7 @@ def test_a_purge_of_a_base_stores_what_rested_on_it_whole(repo: Repo) -> None:
     marker = versions[-1].split(b'{"edited": 11, ')[1][:24]
     repo.purge(repo.entry("data.json", commits[-1].oid).oid, reason="a key")
     assert [repo.read("data.json", commit.oid) for commit in commits[:-1]] == versions[:-1]
-    with pytest.raises(ml.Purged):
+    with pytest.raises(ml.errors.Purged):
         repo.read("data.json", commits[-1].oid)
     assert not any(marker in file.read_bytes() for file in (repo.dir / "packs").iterdir())
     assert repo.upkeep.fsck(full=True).ok
@@ -201,7 +201,7 @@ def test_a_delta_whose_base_is_wrong_is_found_and_not_served(repo: Repo, damage:
         else:
             db.run(damage)
     oldest = list(repo.log())[-1]
-    with pytest.raises((Corrupt, ml.NotFound)):
+    with pytest.raises((Corrupt, ml.errors.NotFound)):
         repo.read("data.json", oldest.oid)
     assert not repo.upkeep.fsck(full=True).ok
 

@@ -182,7 +182,7 @@ def test_a_child_does_not_end_what_its_parent_is_writing(repo: ml.Repo, here: Pa
             with holding():  # type: ignore[attr-defined]
                 remember(repo, name)
                 pid = os.fork()
-        except ml.Unavailable as error:
+        except ml.errors.Unavailable as error:
             said = error.message
         if pid == 0:
             os.write(write, said.encode())

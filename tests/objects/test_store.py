@@ -122,7 +122,7 @@ def test_a_writer_that_is_left_without_finish_stores_nothing(objects: Objects) -
 def test_a_missing_object_is_an_error_that_names_it_and_never_empty(objects: Objects) -> None:
     ghost = hashlib.sha256(b"ghost").hexdigest()
     for read in (objects.read, objects.open, objects.size, objects.pieces, lambda o: list(objects.read_many([o]))):
-        with pytest.raises(ml.NotFound, match=ghost[:10]):
+        with pytest.raises(ml.errors.NotFound, match=ghost[:10]):
             read(ghost)
     assert objects.find_missing([ghost]) == {ghost}
 
@@ -130,7 +130,7 @@ def test_a_missing_object_is_an_error_that_names_it_and_never_empty(objects: Obj
 def test_links_must_be_named_in_the_content(objects: Objects) -> None:
     target = objects.write(b"target")
     objects.write(b'{"needs": "' + target.encode() + b'"}', links=[target])
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         objects.write(b"says nothing of it", links=[target])
 
 
@@ -312,7 +312,7 @@ def test_the_same_part_twice_is_one_file_and_a_damaged_one_is_not_served(objects
     assert path is not None
     path.chmod(0o644)
     path.write_bytes(b"q" * 1000)
-    with pytest.raises(ml.Corrupt, match=oid[:10]):
+    with pytest.raises(ml.errors.Corrupt, match=oid[:10]):
         objects.read(oid)
 
 

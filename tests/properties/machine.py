@@ -88,7 +88,7 @@ class RepoMachine(Driver):
             put(expected.stage, one, model.work[one])  # a file that became a folder is replaced, as git does
         removed = any(p == path or p.startswith(path + "/") for p in model.tree(model.tip))
         if not below and not removed and not self.full(path).is_dir():
-            return self.refuses(lambda: self.repo.add(self.full(path)), ml.NotFound)
+            return self.refuses(lambda: self.repo.add(self.full(path)), ml.errors.NotFound)
         return self.stages(lambda: self.repo.add(self.full(path)), expected)
 
     @precondition(lambda self: self.model.stage)
@@ -106,7 +106,7 @@ class RepoMachine(Driver):
         if force or safe:
             self.does(lambda: self.repo.rm(self.full(path), cached=cached, force=force), expected)
         else:
-            self.refuses(lambda: self.repo.rm(self.full(path), cached=cached), ml.Conflict)
+            self.refuses(lambda: self.repo.rm(self.full(path), cached=cached), ml.errors.Conflict)
 
     @precondition(lambda self: self.model.stage)
     @rule(which=number, goal=path)
@@ -137,7 +137,7 @@ class RepoMachine(Driver):
         else:
             put(expected.work, path, model.stage[path])
             if model.work.keys() - {path} != expected.work.keys() - {path}:
-                return self.refuses(lambda: self.repo.restore(self.full(path)), ml.Conflict)
+                return self.refuses(lambda: self.repo.restore(self.full(path)), ml.errors.Conflict)
         return self.does(lambda: self.repo.restore(self.full(path), staged=staged), expected)
 
     # -- commits ---------------------------------------------------------------------------------
@@ -147,10 +147,10 @@ class RepoMachine(Driver):
         model, expected = self.model, self.model.copy()
         self.written += 1
         if (amend and model.tip is None) or (not amend and not model.staged()):
-            return self.refuses(lambda: self.repo.commit(f"c{self.written}", amend=amend), ml.Nothing)
+            return self.refuses(lambda: self.repo.commit(f"c{self.written}", amend=amend), ml.errors.Nothing)
         parents = model.commits[model.tip].parents if amend and model.tip else (model.tip,)
         if amend and model.staged() and len(parents) == 1 and model.stage == model.tree(parents[0]):
-            return self.refuses(lambda: self.repo.commit(f"c{self.written}", amend=True), ml.Nothing)
+            return self.refuses(lambda: self.repo.commit(f"c{self.written}", amend=True), ml.errors.Nothing)
 
         def verb() -> None:
             made = self.repo.commit(f"c{self.written}", amend=amend)
@@ -166,7 +166,7 @@ class RepoMachine(Driver):
         model, path = self.model, f"memories/bot/{key}"
         tree = model.tree(model.memory)
         if tree.get(path) == (content, False):
-            return self.refuses(lambda: self.repo.write({path: content}, "m"), ml.Nothing)
+            return self.refuses(lambda: self.repo.write({path: content}, "m"), ml.errors.Nothing)
         made = self.repo.write({path: content}, "m")
         model.commits[made.oid] = Point({**tree, path: (content, False)}, (model.memory,) if model.memory else ())
         model.branches[model.branch or ""] = (model.tip, made.oid)
@@ -186,18 +186,18 @@ class RepoMachine(Driver):
         if self.model.branch is None and self.model.tip:
             expected.branches[name] = (self.model.tip, self.repo.commit_at("HEAD").other)
         if name in self.model.branches or expected.branches[name] == (None, None):
-            self.refuses(lambda: self.repo.branch(name), ml.AlreadyExists, ml.NotFound)
+            self.refuses(lambda: self.repo.branch(name), ml.errors.AlreadyExists, ml.errors.NotFound)
         else:
             self.does(lambda: self.repo.branch(name), expected)
 
     @rule(name=name)
     def switch(self, name: str) -> None:
         if name not in self.model.branches:
-            return self.refuses(lambda: self.repo.switch(name), ml.NotFound)
+            return self.refuses(lambda: self.repo.switch(name), ml.errors.NotFound)
         target = self.model.branches[name][0]
         moves = differences(self.model.tree(self.model.tip), self.model.tree(target))
         if self.blocked(moves):
-            return self.refuses(lambda: self.repo.switch(name), ml.Conflict)
+            return self.refuses(lambda: self.repo.switch(name), ml.errors.Conflict)
         expected = self.moved(moves)
         expected.head = name
         return self.does(lambda: self.repo.switch(name), expected)
@@ -208,7 +208,7 @@ class RepoMachine(Driver):
         target = self.pick(which)
         moves = differences(self.model.tree(self.model.tip), self.model.tree(target))
         if self.blocked(moves):
-            return self.refuses(lambda: self.repo.switch(target, detach=True), ml.Conflict)
+            return self.refuses(lambda: self.repo.switch(target, detach=True), ml.errors.Conflict)
         expected = self.moved(moves)
         expected.head = f"@{target}"
         return self.does(lambda: self.repo.switch(target, detach=True), expected)
@@ -237,7 +237,7 @@ class RepoMachine(Driver):
         else:
             expected.tags[name] = self.model.branches[self.model.branch]
         if name in self.model.tags or expected.tags[name] == (None, None):
-            self.refuses(lambda: self.repo.tag(name), ml.AlreadyExists, ml.NotFound)
+            self.refuses(lambda: self.repo.tag(name), ml.errors.AlreadyExists, ml.errors.NotFound)
         else:
             self.does(lambda: self.repo.tag(name), expected)
 
@@ -256,12 +256,12 @@ class RepoMachine(Driver):
     def merge(self, name: str, ff: bool, side: str) -> None:
         model = self.model
         if name not in model.branches:
-            return self.refuses(lambda: self.repo.merge(name), ml.NotFound, ml.Conflict)
+            return self.refuses(lambda: self.repo.merge(name), ml.errors.NotFound, ml.errors.Conflict)
         theirs = model.branches[name]
         if not any(theirs):
-            return self.refuses(lambda: self.repo.merge(name), ml.NotFound)
+            return self.refuses(lambda: self.repo.merge(name), ml.errors.NotFound)
         if not ff and theirs[0] and not model.tip:
-            return self.refuses(lambda: self.repo.merge(name, ff=False), ml.InvalidInput, ml.Conflict)
+            return self.refuses(lambda: self.repo.merge(name, ff=False), ml.errors.InvalidInput, ml.errors.Conflict)
         if model.branch is None:
             theirs = (theirs[0], None)
         if model.behind(theirs[0]) <= model.behind(model.tip) and model.behind(theirs[1]) <= model.behind(model.memory):
@@ -269,7 +269,7 @@ class RepoMachine(Driver):
             return None
         unrelated = model.tip and theirs[0] and not model.bases(model.tip, theirs[0])
         if model.staged() or unrelated:
-            return self.refuses(lambda: self.repo.merge(name), ml.Conflict, ml.InvalidInput)
+            return self.refuses(lambda: self.repo.merge(name), ml.errors.Conflict, ml.errors.InvalidInput)
         (work, asked), (memory, more) = (
             self.joined(ours, other, side) for ours, other in zip((model.tip, model.memory), theirs, strict=True)
         )
@@ -279,7 +279,7 @@ class RepoMachine(Driver):
             return self.settle(self.repo.merge(name, ff=ff), side, asked | more)
 
         if clashes(work) or self.blocked(moves) or self.cannot_wait(moves, asked | more):
-            self.refuses(verb, ml.Conflict)
+            self.refuses(verb, ml.errors.Conflict)
             return self.abandon()
         expected = self.moved(moves)
         expected.work.update({path: work[path] for path in asked if path in work})  # what is chosen is on the disk
@@ -350,7 +350,7 @@ class RepoMachine(Driver):
         merge = len(model.commits[target].parents) > 1
         run = partial(getattr(self.repo, verb), mainline=1 if merge else None)
         if model.staged():
-            return self.refuses(lambda: run(target), ml.Conflict)
+            return self.refuses(lambda: run(target), ml.errors.Conflict)
         then = model.tree(target)
         before = model.tree(next(iter(model.commits[target].parents), None))
         base, theirs = (then, before) if verb == "revert" else (before, then)
@@ -362,7 +362,7 @@ class RepoMachine(Driver):
         moves = differences(ours, tree)
         chosen_files = {path: tree[path] for path in asked if path in tree}  # what is chosen is on the disk
         if not moves or clashes(tree) or self.blocked(moves) or self.cannot_wait(moves, asked):
-            self.refuses(lambda: self.settle(run(target), side, asked), ml.Nothing, ml.Conflict)
+            self.refuses(lambda: self.settle(run(target), side, asked), ml.errors.Nothing, ml.errors.Conflict)
             if not moves and not self.cannot_wait(moves, asked):  # it waited, was chosen, and ended empty
                 model.work.update(chosen_files)
             return self.abandon()
@@ -387,7 +387,7 @@ class RepoMachine(Driver):
         after.update((path, model.work[path]) for path in extra)
         changes = {path: (head.get(path), new) for path, new in after.items() if head.get(path) != new}
         if not changes and not model.staged():
-            return self.refuses(lambda: self.repo.stash.push(include_untracked=untracked), ml.Nothing)
+            return self.refuses(lambda: self.repo.stash.push(include_untracked=untracked), ml.errors.Nothing)
         expected = model.copy()
         expected.stage = dict(head)
         for path in after:
@@ -396,7 +396,7 @@ class RepoMachine(Driver):
             put(expected.work, path, kept)
         expected.shelves.insert(0, Shelf(changes, frozenset(extra)))
         if model.work.keys() - after.keys() - expected.work.keys():
-            return self.refuses(lambda: self.repo.stash.push(include_untracked=untracked), ml.Conflict)
+            return self.refuses(lambda: self.repo.stash.push(include_untracked=untracked), ml.errors.Conflict)
         return self.does(lambda: self.repo.stash.push(include_untracked=untracked), expected)
 
     @precondition(lambda self: self.model.shelves)
@@ -407,12 +407,12 @@ class RepoMachine(Driver):
         tree, asked = three_way(base, model.stage, theirs)
         moves: Moves = differences(model.stage, tree)
         if self.cannot_wait(moves, asked):
-            return self.refuses(self.repo.stash.pop, ml.Conflict)
+            return self.refuses(self.repo.stash.pop, ml.errors.Conflict)
         if asked:
             assert {c.path.removeprefix("files/") for c in self.repo.stash.pop().conflicts} == asked
             return self.abandon()
         if clashes(tree) or self.blocked_over_stage(moves):
-            return self.refuses(self.repo.stash.pop, ml.Conflict)
+            return self.refuses(self.repo.stash.pop, ml.errors.Conflict)
         expected = self.moved(moves)
         expected.shelves.pop(0)
         expected.stage = dict(model.stage)

@@ -179,7 +179,7 @@ def test_generated_text_comes_back_exactly(
     draft = Draft(content, agent_id=agent, tags=[tag], metadata={key: tag})
     legal = bool(content.strip()) and agent != "*" and not any("\0" in one for one in (agent, tag))
     if not legal:
-        with pytest.raises(ml.InvalidInput):
+        with pytest.raises(ml.errors.InvalidInput):
             memories.store(draft)
         return
     found = memories.get(memories.store(draft).memory_id)

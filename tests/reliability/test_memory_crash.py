@@ -200,7 +200,7 @@ def _purge_again(root: Path) -> None:
         named = [v for v in repo.log(lane="memory") if v.message.startswith("forget")]
         ids = [v.message.split()[-1] for v in named] or [_named(memories, SECRET)]
         for memory_id in ids:
-            with contextlib.suppress(ml.NotFound):
+            with contextlib.suppress(ml.errors.NotFound):
                 memories.purge(memory_id, reason="asked to")
         assert_sound(repo)
         kept = memories.shared.embeddings._db.row("SELECT count(*) FROM vector")

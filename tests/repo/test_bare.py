@@ -228,7 +228,7 @@ def test_it_can_be_rescued_from_its_packs(bare: ml.Repo, tmp_path: Path) -> None
     bare.upkeep.gc(prune=True)
     bare.close()
     (bare.root / "repo.db").unlink()
-    with pytest.raises(ml.NotFound, match=r"no repo\.db"):
+    with pytest.raises(ml.errors.NotFound, match=r"no repo\.db"):
         ml.open(bare.root)
     rescue(bare.root, tmp_path / "again")
     assert ml.open(tmp_path / "again").read("a.txt", "dev") == b"one\ntwo\n"

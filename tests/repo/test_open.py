@@ -39,7 +39,7 @@ def test_init_makes_a_repo_that_git_ignores_and_is_safe_to_repeat(here: Path) ->
 def test_the_first_branch_may_have_another_name(tmp_path: Path) -> None:
     assert ml.init(tmp_path / "x", branch="trunk").branch_name == "trunk"
     assert [b.name for b in ml.open(tmp_path / "x").branches()] == ["trunk"]
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         ml.init(tmp_path / "y", branch="bad name")
 
 
@@ -51,7 +51,7 @@ def test_a_repo_is_found_here_above_by_path_and_by_environment(
     monkeypatch.chdir(here / "deep/er")
     assert ml.open().root == here.resolve()
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
-    with pytest.raises(ml.NotARepo) as raised:
+    with pytest.raises(ml.errors.NotARepo) as raised:
         ml.open()
     assert "memlake init" in raised.value.hint
     assert ml.open(here).head and ml.open(str(here)).head
@@ -60,7 +60,7 @@ def test_a_repo_is_found_here_above_by_path_and_by_environment(
 
 
 def test_a_folder_without_a_repo_is_not_made_one_by_looking(tmp_path: Path) -> None:
-    with pytest.raises(ml.NotARepo):
+    with pytest.raises(ml.errors.NotARepo):
         ml.open(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
@@ -69,7 +69,7 @@ def test_an_emptied_repo_folder_is_not_taken_for_a_new_repo(here: Path) -> None:
     kept(here).close()
     for name in ("repo.db", "repo.db-wal", "repo.db-shm"):
         (here / ".memlake" / name).unlink(missing_ok=True)
-    with pytest.raises(ml.NotFound, match=r"repo\.db"):
+    with pytest.raises(ml.errors.NotFound, match=r"repo\.db"):
         ml.open(here)
     assert not (here / ".memlake/repo.db").exists()
 
@@ -79,10 +79,10 @@ def test_a_repo_of_a_newer_format_is_refused_with_the_cure_and_not_touched(here:
     kept(here).close()
     set_format(here, value)
     before = (here / ".memlake/repo.db").read_bytes()
-    with pytest.raises(ml.InvalidInput, match=rf"format {value}.*up to format {FORMAT}") as raised:
+    with pytest.raises(ml.errors.InvalidInput, match=rf"format {value}.*up to format {FORMAT}") as raised:
         ml.open(here)
     assert "newer memlake" in raised.value.hint
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         ml.init(here)
     assert (here / ".memlake/repo.db").read_bytes() == before
 
@@ -91,7 +91,7 @@ def test_a_repo_of_a_newer_format_is_refused_with_the_cure_and_not_touched(here:
 def test_a_repo_without_a_readable_format_is_corrupt(here: Path, value: object) -> None:
     kept(here).close()
     set_format(here, value)
-    with pytest.raises(ml.Corrupt):
+    with pytest.raises(ml.errors.Corrupt):
         ml.open(here)
 
 
@@ -101,7 +101,7 @@ def test_a_database_that_is_none_is_an_error_and_never_replaced(here: Path, garb
     for name in ("repo.db-wal", "repo.db-shm"):
         (here / ".memlake" / name).unlink(missing_ok=True)
     (here / ".memlake/repo.db").write_bytes(garbage)
-    with pytest.raises((ml.Corrupt, ml.NotFound)):
+    with pytest.raises((ml.errors.Corrupt, ml.errors.NotFound)):
         ml.open(here).status()
     assert (here / ".memlake/repo.db").read_bytes()[:50] == garbage[:50]
 
@@ -118,12 +118,12 @@ def test_damaged_content_is_never_served(here: Path) -> None:
     repo = kept(here)
     oid = next(e.oid for _, e in repo.ls())
     repo._history.db.run("UPDATE object SET data = ? WHERE oid = ?", (b"2", bytes.fromhex(oid)))
-    with pytest.raises(ml.Corrupt, match=oid):
+    with pytest.raises(ml.errors.Corrupt, match=oid):
         repo.read("a")
     report = repo.upkeep.fsck()
     assert not report.ok and report.problems[0].oid == oid and report.problems[0].path == "files/a"
     (here / "a").unlink()
-    with pytest.raises(ml.Corrupt):
+    with pytest.raises(ml.errors.Corrupt):
         repo.restore(here / "a")
     assert not (here / "a").exists()
 

@@ -192,9 +192,9 @@ def test_closing_stops_a_read_of_another_thread_and_names_it(tmp_path: Path) -> 
     assert running.wait(30)
     db.close()
     thread.join(30)
-    assert not thread.is_alive() and [type(error) for error in raised] == [ml.InvalidInput]
+    assert not thread.is_alive() and [type(error) for error in raised] == [ml.errors.InvalidInput]
     assert "was closed" in str(raised[0])
-    with pytest.raises(ml.InvalidInput, match="was closed"):
+    with pytest.raises(ml.errors.InvalidInput, match="was closed"):
         db.row("SELECT 1")
 
 
@@ -242,7 +242,7 @@ def test_closing_beside_threads_at_work_closes_all_and_they_get_a_named_error(ro
                     busy.wait(60)
 
         raised = in_threads(5, work)
-        assert {type(error) for error in raised} == {ml.InvalidInput}, raised
+        assert {type(error) for error in raised} == {ml.errors.InvalidInput}, raised
         assert len(raised) == 4 and all("closed" in str(error) for error in raised)
     wait_for(lambda: threading.active_count() <= threads)
     assert open_files() <= before

@@ -299,7 +299,7 @@ def test_a_part_that_gc_removes_before_it_has_a_row_is_said_to_be_gone(
         assert in_a_thread(lambda: repo.upkeep.gc(prune=True)).files == 1
 
     monkeypatch.setattr(objects.parts, "put", stored)
-    with pytest.raises(ml.Unavailable, match="gc removed a part"):
+    with pytest.raises(ml.errors.Unavailable, match="gc removed a part"):
         objects.write_part(part())
     monkeypatch.undo()
     assert repo.upkeep.fsck(full=True).ok and objects.write_part(part()), "it can be stored again"
@@ -317,7 +317,7 @@ def test_a_part_that_is_purged_while_it_is_stored_again_does_not_come_back(
         put(name, file)
 
     monkeypatch.setattr(objects.parts, "put", stored)
-    with pytest.raises(ml.Purged):
+    with pytest.raises(ml.errors.Purged):
         objects.write_part(part())
     assert not list((repo.dir / "parts").rglob(oid)) and repo.upkeep.fsck(full=True).ok
 

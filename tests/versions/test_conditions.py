@@ -76,7 +76,7 @@ def test_a_bare_name_is_of_the_room_that_is_meant() -> None:
     ],
 )
 def test_a_wrong_condition_is_refused_with_its_place(text: str, at: int, why: str) -> None:
-    with pytest.raises(ml.InvalidInput, match=f"wrong at character {at}:") as refused:
+    with pytest.raises(ml.errors.InvalidInput, match=f"wrong at character {at}:") as refused:
         conditions.parse(text)
     assert why in refused.value.message
     *_, shown, mark = refused.value.message.split("\n")
@@ -84,5 +84,5 @@ def test_a_wrong_condition_is_refused_with_its_place(text: str, at: int, why: st
 
 
 def test_a_condition_that_no_person_types_is_refused() -> None:
-    with pytest.raises(ml.InvalidInput, match="1,000 characters"):
+    with pytest.raises(ml.errors.InvalidInput, match="1,000 characters"):
         conditions.parse("metrics.a > 1 && " * 100)

@@ -89,7 +89,7 @@ def test_ordinary_paths_are_kept_as_they_are(path: str) -> None:
 
 @pytest.mark.parametrize(("path", "reason"), BAD.items(), ids=lambda value: repr(value)[:30])
 def test_a_bad_path_is_refused_with_its_reason(path: str, reason: str) -> None:
-    with pytest.raises(ml.InvalidInput, match="Nothing was changed") as raised:
+    with pytest.raises(ml.errors.InvalidInput, match="Nothing was changed") as raised:
         paths.check_file(path)
     assert reason in str(raised.value)
 
@@ -97,16 +97,16 @@ def test_a_bad_path_is_refused_with_its_reason(path: str, reason: str) -> None:
 @pytest.mark.parametrize("path", [path for path in BAD if path])
 def test_no_door_lets_a_bad_path_into_history(path: str, tmp_path: Path) -> None:
     repo = ml.init(tmp_path)
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         repo.write({f"files/{path}": b"x"}, "sneak")
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         repo.write({f"memories/{path}": b"x"}, "sneak")
     assert repo.head is None and repo.branches()[0].memory is None
 
 
 @pytest.mark.parametrize("path", ["a", "unknown/a", "", "files", "FILES/a", "/files/a"])
 def test_a_tree_path_starts_with_a_known_room(path: str) -> None:
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         paths.check(path)
 
 
@@ -114,7 +114,7 @@ def test_a_tree_path_starts_with_a_known_room(path: str) -> None:
 def test_a_path_that_is_accepted_stays_inside_the_root(text: str) -> None:
     try:
         paths.check_file(text)
-    except ml.InvalidInput:
+    except ml.errors.InvalidInput:
         return
     joined = os.path.normpath(os.path.join("/root/of/repo", text))
     assert joined.startswith("/root/of/repo/") and joined == "/root/of/repo/" + text
@@ -136,7 +136,7 @@ def test_many_paths_are_judged_as_each_one_is_in_any_order(many: list[str]) -> N
 def test_a_drive_letter_is_refused_also_after_a_sound_name(repo: ml.Repo, here: Path) -> None:
     (here / "12:30.log").write_text("1")
     (here / "C:drive").write_text("1")
-    with pytest.raises(ml.InvalidInput, match="drive letter"):
+    with pytest.raises(ml.errors.InvalidInput, match="drive letter"):
         repo.add(all=True)
     assert repo.status().staged == ()
 
@@ -198,9 +198,9 @@ TWINS = [
 @pytest.mark.parametrize(("one", "two"), TWINS)
 def test_twins_are_refused_whichever_came_first(one: str, two: str) -> None:
     for old, new in ((one, two), (two, one)):
-        with pytest.raises(ml.InvalidInput, match="Nothing was changed"):
+        with pytest.raises(ml.errors.InvalidInput, match="Nothing was changed"):
             paths.check_together([new], [old])
-        with pytest.raises(ml.InvalidInput):
+        with pytest.raises(ml.errors.InvalidInput):
             paths.check_together([old, new], [])
 
 
@@ -218,7 +218,7 @@ def test_adding_a_twin_stages_nothing(one: str, two: str, here: Path) -> None:
     (here / "also").write_text("3")
     if len(list(here.iterdir())) < 4:  # a file system that folds names has only one of them: then there is no twin
         return
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         repo.add(all=True)
     assert repo.status().staged == ()
     (here / one).unlink()
@@ -229,12 +229,12 @@ def test_adding_a_twin_stages_nothing(one: str, two: str, here: Path) -> None:
 @pytest.mark.parametrize(("one", "two"), TWINS)
 def test_writing_a_twin_is_refused_until_the_other_goes_in_the_same_write(one: str, two: str, tmp_path: Path) -> None:
     repo = ml.init(tmp_path)
-    with pytest.raises(ml.InvalidInput, match="Nothing was changed"):
+    with pytest.raises(ml.errors.InvalidInput, match="Nothing was changed"):
         repo.write({f"files/{one}": b"1", f"files/{two}": b"2"}, "both")
     kept = repo.write({f"files/{one}": b"1"}, "one")
-    with pytest.raises(ml.InvalidInput, match="Nothing was changed"):
+    with pytest.raises(ml.errors.InvalidInput, match="Nothing was changed"):
         repo.write({f"files/{two}": b"2"}, "its twin")
-    with pytest.raises(ml.InvalidInput, match="Nothing was changed"), repo.transaction("twin"):
+    with pytest.raises(ml.errors.InvalidInput, match="Nothing was changed"), repo.transaction("twin"):
         repo.write({f"files/{two}": b"2"}, "its twin")
     assert repo.head == kept.oid
     repo.write({f"files/{one}": b"2"}, "the same path again")
@@ -246,7 +246,7 @@ def test_git_s_own_folder_is_never_tracked_even_by_force(repo: ml.Repo, here: Pa
     (here / "sub/.git").mkdir(parents=True)
     (here / "sub/.git/config").write_text("x")
     for path in ("sub/.git/config", "sub/.git"):
-        with pytest.raises(ml.InvalidInput, match=r"inside \.git"):
+        with pytest.raises(ml.errors.InvalidInput, match=r"inside \.git"):
             repo.add(path, force=True)
     assert repo.status().staged == ()
 
@@ -254,9 +254,9 @@ def test_git_s_own_folder_is_never_tracked_even_by_force(repo: ml.Repo, here: Pa
 def test_writing_a_file_where_history_has_a_folder_is_refused(tmp_path: Path) -> None:
     repo = ml.init(tmp_path)
     repo.write({"files/a/b": b"1"}, "folder")
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         repo.write({"files/a": b"2"}, "file in its place")
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         repo.write({"files/a/b/c": b"2"}, "below a file")
     repo.write({"files/a": b"2", "files/a/b": None}, "both at once is fine")
     assert repo.read("a") == b"2"
@@ -286,7 +286,7 @@ def test_a_path_outside_of_the_repo_is_refused_by_every_verb(path: str, tmp_path
     repo.add("a")
     repo.commit("one")
     for verb in (repo.add, repo.rm, repo.restore, repo.read, repo.blame, lambda p: repo.mv("a", p)):
-        with pytest.raises(ml.InvalidInput):
+        with pytest.raises(ml.errors.InvalidInput):
             verb(path)
     assert repo.status().clean and (tmp_path / "other").read_text() == "not yours"
 
@@ -295,7 +295,7 @@ def test_a_path_outside_of_the_repo_is_refused_by_every_verb(path: str, tmp_path
 def test_the_repo_itself_cannot_be_added(path: str, here: Path) -> None:
     repo = ml.init()
     (here / ".memlake/new").write_text("x")
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         repo.add(path, force=True)
     assert repo.add(all=True).changes == ()
 
@@ -314,6 +314,6 @@ def test_bad_branch_and_tag_names_are_refused_and_nothing_is_made(name: str, her
         repo.tag,
         lambda name: repo.switch(name, create=True) if name != "-" else repo.branch(name),
     ):
-        with pytest.raises(ml.InvalidInput):
+        with pytest.raises(ml.errors.InvalidInput):
             verb(name)
     assert [b.name for b in repo.branches()] == ["main"] and repo.tags() == [] and repo.branch_name == "main"

@@ -42,7 +42,7 @@ def test_of_a_damaged_file_too_large_to_be_held_the_error_says_how_much_was_writ
     with (
         (tmp_path / "out").open("wb") as out,
         ml.open(tmp_path) as repo,
-        pytest.raises(ml.Corrupt, match="is damaged") as raised,
+        pytest.raises(ml.errors.Corrupt, match="is damaged") as raised,
     ):
         browse.copy_file(repo, "big", "HEAD", out)
     written = (tmp_path / "out").read_bytes()

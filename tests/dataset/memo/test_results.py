@@ -549,5 +549,5 @@ def test_while_another_thread_sets_a_damaged_file_aside_nothing_is_remembered_an
     recall._db.close()  # as between the two steps of the other thread
     assert recall.accesses() == {}
     recall.close()
-    with pytest.raises(ml.InvalidInput, match="was closed"):
+    with pytest.raises(ml.errors.InvalidInput, match="was closed"):
         recall.accesses()

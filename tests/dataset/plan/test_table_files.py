@@ -127,7 +127,7 @@ def test_types_that_arrow_would_change_are_read_in_place(ds: Datasets, here: Pat
 def test_an_option_that_a_reader_does_not_have_is_told_with_the_one_that_is_meant(
     ds: Datasets, reader: str, given: dict[str, Any], hint: str
 ) -> None:
-    with pytest.raises(ml.InvalidInput, match=f"{reader} has no parameter '{next(iter(given))}'") as error:
+    with pytest.raises(ml.errors.InvalidInput, match=f"{reader} has no parameter '{next(iter(given))}'") as error:
         getattr(ds, reader)("nowhere", **given)
     assert error.value.hint == hint
 

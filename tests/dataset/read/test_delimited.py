@@ -68,7 +68,7 @@ def test_a_delimiter_a_suffix_and_no_header_are_taken_as_given(ds: Datasets) -> 
     ],
 )
 def test_a_line_that_does_not_fit_is_an_error_that_names_it(ds: Datasets, text: str, said: str) -> None:
-    with pytest.raises(ml.InvalidInput, match=said) as error:
+    with pytest.raises(ml.errors.InvalidInput, match=said) as error:
         read(ds, text)
     assert "delimiter=" in error.value.hint
     assert not any(word in str(error.value) for word in ("null_padding", "ignore_errors", "strict_mode", "sample_size"))
@@ -76,7 +76,7 @@ def test_a_line_that_does_not_fit_is_an_error_that_names_it(ds: Datasets, text: 
 
 def test_a_late_value_of_another_type_is_answered_by_an_option_there_is(ds: Datasets) -> None:
     text = "id,name\n" + "1,a\n" * MANY + "x,b\n"
-    with pytest.raises(ml.InvalidInput, match='column "id"') as error:
+    with pytest.raises(ml.errors.InvalidInput, match='column "id"') as error:
         read(ds, text)
     assert "types={'id': 'VARCHAR'}" in error.value.hint and "sample_size" not in str(error.value)
     assert read(ds, text, types={"id": "VARCHAR"})[1][-1] == ("x", "b")
@@ -84,7 +84,7 @@ def test_a_late_value_of_another_type_is_answered_by_an_option_there_is(ds: Data
 
 def test_json_that_changes_its_mind_names_no_option_that_is_not_there(ds: Datasets) -> None:
     Path("rows.jsonl").write_text('{"a":1}\n' * MANY + '{"a":"x"}\n', encoding="utf-8")
-    with pytest.raises(ml.InvalidInput, match=f"line {MANY + 1}") as error:
+    with pytest.raises(ml.errors.InvalidInput, match=f"line {MANY + 1}") as error:
         ds.read_jsonl("rows.jsonl").to_list()
     assert "sample_size" not in str(error.value) and "ignore_errors" not in str(error.value)
 
@@ -127,19 +127,19 @@ def test_files_that_were_joined_are_read_as_their_parts(ds: Datasets) -> None:
 )
 def test_nothing_is_dropped_where_lines_end_in_two_ways(ds: Datasets, text: str, said: str) -> None:
     Path("rows.csv").write_bytes(text.encode())
-    with pytest.raises(ml.InvalidInput, match=said):
+    with pytest.raises(ml.errors.InvalidInput, match=said):
         ds.read_csv("rows.csv").to_list()
 
 
 def test_a_quoted_break_is_no_end_of_a_line(ds: Datasets) -> None:
     Path("rows.csv").write_bytes(b'a,b\r\n1,"x\ny"\r\n2,"z"w\r\n')
-    with pytest.raises(ml.InvalidInput, match="sniffing"):
+    with pytest.raises(ml.errors.InvalidInput, match="sniffing"):
         ds.read_csv("rows.csv")
 
 
 def test_an_open_quote_is_told_without_what_the_engine_tried(ds: Datasets) -> None:
     Path("rows.csv").write_text('a,b\n1,"open\n2,3\n4,5\n', encoding="utf-8")
-    with pytest.raises(ml.InvalidInput, match=r'Error when sniffing file ".*rows\.csv"\.') as error:
+    with pytest.raises(ml.errors.InvalidInput, match=r'Error when sniffing file ".*rows\.csv"\.') as error:
         ds.read_csv("rows.csv")
     assert "\n" not in error.value.message
     assert error.value.hint.startswith("Close a quote that was left open, or say how the file is written: read_csv(")
@@ -149,7 +149,7 @@ def test_another_line_end_far_behind_is_named(ds: Datasets, monkeypatch: pytest.
     monkeypatch.setattr(delimited, "_LOOKED", 1000)
     Path("rows.csv").write_bytes(b"a,b\n" + b'1,"x\r\ny"\n' * MANY + b"2,z\r\n")
     with pytest.raises(
-        ml.InvalidInput, match=rf"line {2 * MANY + 2} ends in '\\r\\n', those before it in '\\n'"
+        ml.errors.InvalidInput, match=rf"line {2 * MANY + 2} ends in '\\r\\n', those before it in '\\n'"
     ) as error:
         ds.read_csv("rows.csv").to_list()
     assert "sed" in error.value.hint

@@ -76,7 +76,7 @@ def test_a_dotted_name_is_a_field_of_a_nested_column_wherever_it_comes_from(ds: 
 def test_names_that_lead_nowhere_or_to_one_place_are_refused(
     ds: Datasets, way: Way, names: list[str], said: str
 ) -> None:
-    with pytest.raises(ml.InvalidInput, match=said) as error:
+    with pytest.raises(ml.errors.InvalidInput, match=said) as error:
         way(ds, dict.fromkeys(names, 1))
     assert "Nothing was read" in str(error.value) and "where" in error.value.hint
 
@@ -105,14 +105,14 @@ def test_a_name_that_stands_twice_in_a_csv_gets_a_number_and_a_warning(ds: Datas
 
 def test_a_numbered_column_is_never_read_as_empty_beside_long_numbers(ds: Datasets) -> None:
     Path("it.jsonl").write_text('{"a": 0.5, "A": 1}\n{"a": 12345678901234567, "A": 3}\n')
-    with pytest.raises(ml.InvalidInput, match=r"'A' is called 'A_1' here.*Nothing was read"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"'A' is called 'A_1' here.*Nothing was read"):
         ds.read_jsonl("it.jsonl")
 
 
 @ways
 @pytest.mark.parametrize("names", [["a.b", "a"], ["a", "a.b"]])
 def test_the_name_that_is_advised_for_a_dotted_one_has_no_dot(ds: Datasets, way: Way, names: list[str]) -> None:
-    with pytest.raises(ml.InvalidInput) as error:
+    with pytest.raises(ml.errors.InvalidInput) as error:
         way(ds, dict.fromkeys(names, 1))
     assert error.value.hint == "Call one 'a_b' where they come from."
 
@@ -194,6 +194,6 @@ def from_parquet(ds: Datasets) -> Chain:
 def test_fields_inside_a_struct_that_differ_only_in_case_are_refused(
     ds: Datasets, read: Callable[[Datasets], Chain]
 ) -> None:
-    with pytest.raises(ml.InvalidInput, match="differ only in case"):
+    with pytest.raises(ml.errors.InvalidInput, match="differ only in case"):
         read(ds).save("it")
     assert ds.read_values(s=[{"A": 1, "a": 2}]).to_values("s") == [{"A": 1, "a": 2}]

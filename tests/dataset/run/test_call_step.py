@@ -188,7 +188,7 @@ def test_batch_map_keeps_arrow_types_we_do_not_as_those_we_do(ds: Datasets) -> N
 
 def test_a_batch_of_the_wrong_length_or_that_fails_is_told(ds: Datasets) -> None:
     numbers = ds.read_values(x=[1, 2])
-    with pytest.raises(ml.InvalidInput, match="1 values for a batch of 2 rows"):
+    with pytest.raises(ml.errors.InvalidInput, match="1 values for a batch of 2 rows"):
         numbers.batch_map(y=lambda x: x[:1]).to_list()
     with pytest.raises(ml.Error, match=r"begins with x=1(.|\n)*ZeroDivisionError"):
         numbers.batch_map(y=lambda x: 1 // 0).to_list()
@@ -312,7 +312,7 @@ def test_columns_may_be_called_as_we_call_things(ds: Datasets, small: None) -> N
 
 def test_types_that_never_meet_are_told_with_the_column(ds: Datasets, small: None) -> None:
     for at in (5, 20):
-        with pytest.raises(ml.InvalidInput, match="'y' cannot be int and str"):
+        with pytest.raises(ml.errors.InvalidInput, match="'y' cannot be int and str"):
             ds.read_values(x=range(40)).map(y=lambda x, at=at: x if x < at else "a").save("mixed")
     assert ds.all() == []
 

@@ -319,7 +319,7 @@ def test_a_function_without_columns_that_kills_is_told_too(ds: Datasets, apart: 
 
 def test_a_setup_that_kills_is_blamed_on_no_row(ds: Datasets, apart: None) -> None:
     chain = ds.read_values(x=range(3)).setup(model=lambda: os._exit(5)).settings(on_error="skip")
-    with pytest.raises(ml.Unavailable, match="exit code 5 while the work was opened"):
+    with pytest.raises(ml.errors.Unavailable, match="exit code 5 while the work was opened"):
         chain.map(y=lambda x, model: x).save("made")
     assert suspected(ds) == 0
 

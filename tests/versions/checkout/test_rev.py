@@ -49,13 +49,13 @@ def test_the_second_parent_of_a_merge_is_caret_two(repo: ml.Repo, fork: dict[str
     assert oid(repo, "HEAD^2") == fork["dev"].oid
     assert oid(repo, "HEAD^2~1") == fork["base"].oid
     assert oid(repo, "HEAD~2") == fork["base"].oid
-    with pytest.raises(ml.NotFound, match=r"has 2 parent"):
+    with pytest.raises(ml.errors.NotFound, match=r"has 2 parent"):
         repo.commit_at("HEAD^3")
 
 
 @pytest.mark.parametrize("rev", ["HEAD~9", "main~4", "HEAD^2", "HEAD@{99}", "main@{99}"])
 def test_stepping_past_the_beginning_says_how_far_it_goes(repo: ml.Repo, line: list[str], rev: str) -> None:
-    with pytest.raises(ml.NotFound) as raised:
+    with pytest.raises(ml.errors.NotFound) as raised:
         repo.commit_at(rev)
     assert raised.value.hint
 
@@ -65,7 +65,7 @@ def test_short_ids_of_four_and_more_characters_work_in_any_case(repo: ml.Repo, l
         assert oid(repo, line[1][:length]) == line[1]
     assert oid(repo, line[1][:12].upper()) == line[1]
     assert oid(repo, line[1][:10] + "~1") == line[0]
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.commit_at(line[1][:3])
 
 
@@ -77,7 +77,7 @@ def test_an_ambiguous_short_id_lists_what_it_could_be(repo: ml.Repo, keep: Calla
         if made[:4] in seen:
             break
         seen[made[:4]] = made
-    with pytest.raises(ml.InvalidInput, match="ambiguous") as raised:
+    with pytest.raises(ml.errors.InvalidInput, match="ambiguous") as raised:
         repo.commit_at(made[:4])
     assert made[:8] in str(raised.value) and seen[made[:4]][:8] in str(raised.value)
     assert oid(repo, made[:16]) == made
@@ -129,7 +129,7 @@ def test_stashes_are_revs(repo: ml.Repo, line: list[str], write: Callable[..., N
         repo.stash.push()
     assert repo.read("a", "stash@{0}") == repo.read("a", "stash") == b"work 2\n"
     assert repo.read("a", "stash@{1}") == b"work 1\n"
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.commit_at("stash@{2}")
 
 
@@ -140,7 +140,7 @@ def test_merge_head_and_orig_head_name_the_other_side_and_where_one_was(
     assert repo.merge("dev").conflicts
     assert oid(repo, "MERGE_HEAD") == fork["dev"].oid
     repo.pending_merge.abort()
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.commit_at("MERGE_HEAD")
     repo.reset("HEAD~1", "hard")
     assert oid(repo, "ORIG_HEAD") == mine
@@ -148,23 +148,23 @@ def test_merge_head_and_orig_head_name_the_other_side_and_where_one_was(
 
 def test_an_unknown_name_suggests_what_is_near(repo: ml.Repo, line: list[str]) -> None:
     repo.branch("experiment-1")
-    with pytest.raises(ml.NotFound, match="experimnt-1") as raised:
+    with pytest.raises(ml.errors.NotFound, match="experimnt-1") as raised:
         repo.commit_at("experimnt-1")
     assert "experiment-1" in raised.value.hint
-    with pytest.raises(ml.NotFound) as raised:
+    with pytest.raises(ml.errors.NotFound) as raised:
         repo.switch("mian")
     assert "main" in raised.value.hint
 
 
 @pytest.mark.parametrize("rev", ["HEAD~x", "HEAD^2x", "HEAD@{soon}", "main~1junk", "HEAD~1@{1}"])
 def test_what_cannot_be_read_is_said_so(repo: ml.Repo, line: list[str], rev: str) -> None:
-    with pytest.raises((ml.InvalidInput, ml.NotFound)):
+    with pytest.raises((ml.errors.InvalidInput, ml.errors.NotFound)):
         repo.commit_at(rev)
 
 
 def test_before_the_first_commit_head_is_explained(repo: ml.Repo) -> None:
     for rev in ("HEAD", "main", "@"):
-        with pytest.raises(ml.NotFound, match="no commit"):
+        with pytest.raises(ml.errors.NotFound, match="no commit"):
             repo.commit_at(rev)
 
 
@@ -190,7 +190,7 @@ def test_a_rev_of_the_memory_lane_names_its_own_line(repo: ml.Repo, line: list[s
 
 @pytest.mark.parametrize("rev", ["HEAD", "@", "@~1", "HEAD^", "main~2", "main@{1}", "main@{yesterday}"])
 def test_a_rev_of_a_branch_without_commits_says_so(repo: ml.Repo, rev: str) -> None:
-    with pytest.raises(ml.NotFound, match="branch 'main' has no commits"):
+    with pytest.raises(ml.errors.NotFound, match="branch 'main' has no commits"):
         repo.commit_at(rev)
 
 

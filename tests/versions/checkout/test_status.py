@@ -60,7 +60,7 @@ def test_a_tracked_file_that_came_to_be_ignored_is_still_looked_at(
 
 def test_an_ignored_file_is_added_only_by_force(repo: ml.Repo, write: Callable[..., None]) -> None:
     write({".memlakeignore": "*.log\n", "a.log": "1"})
-    with pytest.raises(ml.InvalidInput, match=r"ignored.*Nothing was staged"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"ignored.*Nothing was staged"):
         repo.add("a.log")
     assert names(repo.add("a.log", force=True).changes) == [("A", "a.log")]
 
@@ -115,7 +115,7 @@ def test_a_change_that_leaves_the_same_size_and_time_is_found_while_the_file_is_
     write({"a": "two"})
     same_stat(repo, here / "a", racy=True)
     assert names(repo.status().unstaged) == [("M", "a")]
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         repo.rm("a")
 
 
@@ -171,7 +171,7 @@ def test_a_file_that_cannot_be_read_stops_add_and_nothing_is_staged(
         return real(path, *args, **more)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "open", denied)
-    with pytest.raises(ml.Unavailable, match=r"secret.*permission denied.*Nothing was changed"):
+    with pytest.raises(ml.errors.Unavailable, match=r"secret.*permission denied.*Nothing was changed"):
         repo.add(all=True)
     monkeypatch.undo()
     assert repo.status().staged == () and repo.upkeep.fsck().ok
@@ -190,7 +190,7 @@ def test_a_file_that_never_stops_changing_is_refused(
         return data
 
     monkeypatch.setattr(worktree, "_read_all", growing)
-    with pytest.raises(ml.Unavailable, match="changed while it was being read"):
+    with pytest.raises(ml.errors.Unavailable, match="changed while it was being read"):
         repo.add("live.log")
     assert repo.status().staged == ()
 
@@ -226,7 +226,7 @@ def test_a_large_file_that_grows_while_it_is_cut_is_refused_and_its_bytes_are_ta
         return real(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(worktree, "_read_stream", growing)
-    with pytest.raises(ml.Unavailable):
+    with pytest.raises(ml.errors.Unavailable):
         repo.add("big")
     monkeypatch.undo()
     assert repo.status().staged == () and not list((repo.dir / "packs").iterdir())
@@ -237,7 +237,7 @@ def test_a_file_that_disappears_is_named(
 ) -> None:
     write({"a": "1"})
     monkeypatch.setattr(worktree, "_read_once", lambda *_: (_ for _ in ()).throw(FileNotFoundError()))
-    with pytest.raises(ml.NotFound, match="'a' disappeared"):
+    with pytest.raises(ml.errors.NotFound, match="'a' disappeared"):
         repo.add("a")
 
 
@@ -247,7 +247,7 @@ def test_a_full_disk_while_adding_fails_whole(
     keep("one", {"a": "1"})
     write({"big": os.urandom(2 << 20)})
     monkeypatch.setattr(disk, "write_all", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(ml.Unavailable, match="No space left"):
+    with pytest.raises(ml.errors.Unavailable, match="No space left"):
         repo.add("big")
     monkeypatch.undo()
     assert repo.status().staged == () and repo.upkeep.fsck().ok
@@ -263,7 +263,7 @@ def test_sockets_and_pipes_are_passed_over_and_refused_by_name(repo: ml.Repo, he
     staged = repo.add(all=True)
     assert names(staged.changes) == [("A", "a")] and staged.warnings == ()
     assert repo.status().untracked == ()
-    with pytest.raises(ml.InvalidInput, match="pipe"):
+    with pytest.raises(ml.errors.InvalidInput, match="pipe"):
         repo.add("pipe")
 
 
@@ -314,7 +314,7 @@ def test_a_link_out_of_the_root_or_into_the_repo_is_refused(
         (here / "out").symlink_to(tmp_path_factory.mktemp("elsewhere"))
     write({"good": "1", ".memlakeignore": "out\n"})
     (here / "bad").symlink_to(target)
-    with pytest.raises(ml.InvalidInput, match=r"'bad' is refused: the link points"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"'bad' is refused: the link points"):
         repo.add("good", "bad")
     assert repo.status().staged == ()
     repo.add(all=True)  # one that is only met on the way is left out
@@ -341,19 +341,19 @@ def test_a_file_is_never_written_through_a_link(
 def test_every_refused_path_is_named_up_to_ten(repo: ml.Repo, write: Callable[..., None], here: Path) -> None:
     write({"good": "1", "con.txt": "1", "back\\slash": "1"})
     (here / "out").symlink_to("/etc/passwd")
-    with pytest.raises(ml.InvalidInput) as raised:
+    with pytest.raises(ml.errors.InvalidInput) as raised:
         repo.add(".")
     assert all(f"  {name!r}: " in raised.value.message for name in ("con.txt", "back\\slash"))
     assert "Rename them" in raised.value.hint and "link" not in raised.value.hint  # that one is left out
     assert "good" not in raised.value.message and repo.status().staged == ()
     write({f"aux.{number}": "1" for number in range(12)})
-    with pytest.raises(ml.InvalidInput, match=r"14 paths are refused(.|\n)*and 4 more"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"14 paths are refused(.|\n)*and 4 more"):
         repo.add(".")
 
 
 def test_every_pair_of_twins_is_named(repo: ml.Repo, write: Callable[..., None]) -> None:
     write({"a": "1", "A": "1", "b": "1", "B": "1"})
-    with pytest.raises(ml.InvalidInput) as raised:
+    with pytest.raises(ml.errors.InvalidInput) as raised:
         repo.add(".")
     assert "beside 'A'" in raised.value.message and "beside 'B'" in raised.value.message
 
@@ -363,6 +363,6 @@ def test_an_absolute_link_inside_the_repo_is_refused_as_absolute(
 ) -> None:
     write({"a": "1"})
     (here / "link").symlink_to(here / "a")
-    with pytest.raises(ml.InvalidInput, match="the link is absolute") as raised:
+    with pytest.raises(ml.errors.InvalidInput, match="the link is absolute") as raised:
         repo.add("link")
     assert "relative" in raised.value.hint and "outside" not in raised.value.message

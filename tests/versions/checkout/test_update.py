@@ -132,7 +132,7 @@ def test_a_verb_that_would_overwrite_uncommitted_work_is_refused_whole(
 ) -> None:
     form(crossing, write)
     before = picture(crossing)
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         VERBS[verb](crossing)
     assert picture(crossing) == before
 
@@ -142,7 +142,7 @@ def test_the_refusal_names_the_file_and_the_check_is_what_refuses(
     crossing: ml.Repo, write: Write, form: Callable[[ml.Repo, Write], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = form(crossing, write)
-    with pytest.raises(ml.Conflict, match=path.split("/", maxsplit=1)[0]):
+    with pytest.raises(ml.errors.Conflict, match=path.split("/", maxsplit=1)[0]):
         crossing.switch("dev")
     monkeypatch.setattr(update, "_examine", lambda *_: {})
     try:
@@ -208,7 +208,7 @@ def test_switch_dash_goes_back_and_forth(crossing: ml.Repo) -> None:
 
 
 def test_a_commit_is_not_switched_to_without_saying_detach(crossing: ml.Repo) -> None:
-    with pytest.raises(ml.InvalidInput, match="not a branch"):
+    with pytest.raises(ml.errors.InvalidInput, match="not a branch"):
         crossing.switch("HEAD~0")
     crossing.switch("HEAD", detach=True)
     assert crossing.branch_name is None and crossing.head == crossing.commit_at("main").oid
@@ -314,7 +314,7 @@ def test_a_missing_pack_stops_a_checkout_before_the_first_file(crossing: ml.Repo
     before = picture(crossing)
     for pack in (crossing.dir / "packs").iterdir():
         pack.unlink()
-    with pytest.raises(ml.Corrupt, match=r"pack \w{10} is missing or cut short.*Nothing was written"):
+    with pytest.raises(ml.errors.Corrupt, match=r"pack \w{10} is missing or cut short.*Nothing was written"):
         crossing.switch(name)
     assert picture(crossing)[:3] == before[:3] and crossing.branch_name == "other"
 
@@ -344,7 +344,9 @@ def test_a_verb_that_meets_a_damaged_file_writes_the_others_and_says_that_it_is_
     repo: ml.Repo, keep: Keep, here: Path, verb: Callable[[ml.Repo], object], name: str
 ) -> None:
     damage_big(repo, keep)
-    with pytest.raises(ml.Corrupt, match=rf"(?s)^{name}.* could not be finished.*\n  big: object \w+ is damaged"):
+    with pytest.raises(
+        ml.errors.Corrupt, match=rf"(?s)^{name}.* could not be finished.*\n  big: object \w+ is damaged"
+    ):
         verb(repo)
     assert (here / "a").read_text() == "1" == (here / "z").read_text() and not (here / "big").exists()
     with warnings.catch_warnings():
@@ -439,7 +441,7 @@ def test_restore_of_an_unknown_path_or_rev_changes_nothing(repo: ml.Repo, keep: 
     keep("one", {"a": "1", "b": "1"})
     write({"a": "edit"})
     for paths, how in ((("a", "nope"), {}), (("a",), {"source": "nope"}), (("a", "b2"), {"source": "HEAD"})):
-        with pytest.raises(ml.NotFound):
+        with pytest.raises(ml.errors.NotFound):
             repo.restore(*paths, **how)
         assert (here / "a").read_text() == "edit"
 
@@ -461,7 +463,7 @@ def test_the_three_modes_of_reset(repo: ml.Repo, keep: Keep, here: Path, mode: s
     assert repo.head == one.oid and (here / "a").read_text() == file
     assert bool(repo.status().staged) == (stage == "2") and bool(repo.status().unstaged) == (stage != file)
     assert repo.commit_at("main@{1}") == two
-    with pytest.raises(ml.InvalidInput):
+    with pytest.raises(ml.errors.InvalidInput):
         repo.reset("HEAD", "harder")
 
 

@@ -34,7 +34,7 @@ def test_a_branch_starts_where_it_is_told_with_both_lanes(repo: ml.Repo, fork: d
 def test_a_name_that_is_taken_or_a_folder_of_another_is_refused(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     repo.branch("feature/x")
     for name in ("dev", "feature", "dev/x", "feature/x"):
-        with pytest.raises(ml.AlreadyExists):
+        with pytest.raises(ml.errors.AlreadyExists):
             repo.branch(name)
     repo.tag("dev")  # tags have names of their own
 
@@ -42,9 +42,9 @@ def test_a_name_that_is_taken_or_a_folder_of_another_is_refused(repo: ml.Repo, f
 def test_deleting_a_branch_that_is_not_merged_needs_force_and_loses_nothing(
     repo: ml.Repo, fork: dict[str, ml.Commit]
 ) -> None:
-    with pytest.raises(ml.Conflict, match="no other branch has"):
+    with pytest.raises(ml.errors.Conflict, match="no other branch has"):
         repo.delete_branch("dev")
-    with pytest.raises(ml.Conflict, match="the one you are on"):
+    with pytest.raises(ml.errors.Conflict, match="the one you are on"):
         repo.delete_branch("main", force=True)
     assert repo.delete_branch("dev", force=True).work == fork["dev"].oid
     repo.upkeep.gc(prune=True)
@@ -64,24 +64,24 @@ def test_a_branch_whose_memories_are_not_merged_is_not_deleted_without_force(
 ) -> None:
     repo.merge("dev")
     repo.write({"memories/bot/only-dev": b"x"}, "m", branch="dev")
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         repo.delete_branch("dev")
 
 
 def test_renaming_moves_head_along_and_refuses_a_name_that_is_taken(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     repo.rename_branch("main", "trunk")
     assert repo.branch_name == "trunk" and repo.head == fork["main"].oid and repo.status().clean
-    with pytest.raises(ml.AlreadyExists):
+    with pytest.raises(ml.errors.AlreadyExists):
         repo.rename_branch("trunk", "dev")
     assert repo.branch_name == "trunk" and {b.name for b in repo.branches()} == {"dev", "trunk"}
     repo.rename_branch("trunk", "dev", force=True)
     assert [b.name for b in repo.branches()] == ["dev"] and repo.head == fork["main"].oid
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.rename_branch("nope", "x")
 
 
 def test_an_unknown_branch_suggests_the_near_one(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
-    with pytest.raises(ml.NotFound) as raised:
+    with pytest.raises(ml.errors.NotFound) as raised:
         repo.delete_branch("dv")
     assert "dev" in raised.value.hint
 
@@ -100,18 +100,18 @@ def test_a_tag_names_a_whole_state_and_says_who_and_why(repo: ml.Repo, fork: dic
 
 def test_a_tag_is_not_moved_without_force_and_can_be_deleted(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     repo.tag("v1", "HEAD~1")
-    with pytest.raises(ml.AlreadyExists):
+    with pytest.raises(ml.errors.AlreadyExists):
         repo.tag("v1")
     assert repo.tag("v1", force=True).work == fork["main"].oid
     repo.delete_tag("v1")
     assert repo.tags() == []
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.delete_tag("v1")
 
 
 def test_nothing_can_be_tagged_or_branched_in_an_empty_repo(repo: ml.Repo) -> None:
     for verb in (repo.tag, repo.branch):
-        with pytest.raises(ml.NotFound, match="no commits"):
+        with pytest.raises(ml.errors.NotFound, match="no commits"):
             verb("v1")
     assert repo.tags() == [] and len(repo.branches()) == 1
 
@@ -160,7 +160,7 @@ def test_the_reflog_does_not_expire_by_itself_but_on_request(
 
 def test_a_ref_moves_only_from_where_the_mover_saw_it(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     history = repo._history
-    with pytest.raises(ml.Conflict, match="moved while"), history.db.write():
+    with pytest.raises(ml.errors.Conflict, match="moved while"), history.db.write():
         refs.move(history, "main", "work", fork["base"], fork["dev"])
     assert repo.head == fork["main"].oid
 

@@ -110,7 +110,7 @@ def test_a_purge_is_a_record_that_a_second_purge_never_changes(repo: ml.Repo) ->
     assert (seq, record.repo, record.oids, record.reason) == (first.seq, repo.id, (oid,), "a key")
     assert set(record.loose) >= chunks
     assert read_purges(repo._history.db, after=seq) == []
-    with pytest.raises(ml.Purged, match="a key"):
+    with pytest.raises(ml.errors.Purged, match="a key"):
         repo.read("big.bin")
     assert repo.upkeep.fsck(full=True).ok
 

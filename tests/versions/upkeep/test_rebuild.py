@@ -277,7 +277,7 @@ def test_a_lost_local_db_is_said_and_its_branch_found_again(repo: ml.Repo, keep:
     with opened:
         assert opened.branch_name == "a-branch" and opened.status().clean
         assert opened.operations()[0].verb == "lost" and "local.db was lost" in next(opened.reflog()).action
-        with pytest.raises(ml.Nothing):
+        with pytest.raises(ml.errors.Nothing):
             opened.undo()
         assert opened.upkeep.fsck(full=True).ok
 

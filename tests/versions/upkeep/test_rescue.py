@@ -224,7 +224,7 @@ def test_what_cannot_be_rescued_is_named_and_nothing_is_overwritten(repo: Repo, 
     shutil.rmtree(repo.dir / "parts")
     rescued = rescue([repo.dir / "packs"], tmp_path / "again")
     assert [what for what in rescued.lost if what.startswith("part ")] != []
-    with pytest.raises(ml.AlreadyExists):
+    with pytest.raises(ml.errors.AlreadyExists):
         rescue(repo.dir, tmp_path / "again")
     with ml.init(tmp_path / "other") as other:
         fill(other)
@@ -244,7 +244,7 @@ def test_a_purge_leaves_nothing_in_the_copies_that_gc_made(repo: Repo, tmp_path:
     repo.upkeep.gc(prune=True)
     lose_database(repo)
     rescue(repo.dir, tmp_path / "again")
-    with ml.open(tmp_path / "again") as again, pytest.raises(ml.Purged, match="a key"):
+    with ml.open(tmp_path / "again") as again, pytest.raises(ml.errors.Purged, match="a key"):
         again.objects.read(change.new.oid)
 
 

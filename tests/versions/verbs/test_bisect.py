@@ -147,7 +147,7 @@ def test_random_histories_with_merges_give_the_commit_that_brought_it(repo: ml.R
 def test_a_command_that_cannot_run_blames_no_commit(repo: ml.Repo, keep: Keep, command: str, code: int) -> None:
     for number in range(3):
         keep(f"c{number}", {"a": str(number)})
-    with pytest.raises(ml.Unavailable, match=f"the command cannot run.*{code}.*[Nn]othing was changed"):
+    with pytest.raises(ml.errors.Unavailable, match=f"the command cannot run.*{code}.*[Nn]othing was changed"):
         repo.bisect.search(run=command)
     found = repo.bisect.search(run="exit 124")
     assert repo.commit_at(found.commit or "").subject == "c0", "every code below 125 is a verdict"
@@ -181,11 +181,11 @@ def test_by_hand_each_commit_is_checked_out_and_reset_goes_back(repo: ml.Repo, k
         with ml.open(here) as again:  # marks outlive the process
             found = again.bisect.mark("good" if int((here / "a").read_text()) < 13 else "bad")
     assert found is not None and repo.commit_at(found.commit or "").subject == "c13" and tried <= 5
-    with pytest.raises(ml.AlreadyExists, match="under way"):
+    with pytest.raises(ml.errors.AlreadyExists, match="under way"):
         repo.bisect.start()
     repo.bisect.reset()
     assert repo.branch_name == "main" and (here / "a").read_text() == "19"
-    with pytest.raises(ml.Nothing, match="no bisect"):
+    with pytest.raises(ml.errors.Nothing, match="no bisect"):
         repo.bisect.mark("good")
 
 
@@ -193,11 +193,11 @@ def test_what_contradicts_is_refused_and_not_noted(repo: ml.Repo, keep: Keep, he
     for number in range(7):
         keep(f"c{number}", {"a": str(number)})
     repo.bisect.start("HEAD~1", ["HEAD~6"])
-    with pytest.raises(ml.InvalidInput, match="does not lie before"):
+    with pytest.raises(ml.errors.InvalidInput, match="does not lie before"):
         repo.bisect.mark("good", "main")
-    with pytest.raises(ml.InvalidInput, match="not a verdict"):
+    with pytest.raises(ml.errors.InvalidInput, match="not a verdict"):
         repo.bisect.mark("perhaps")
     (here / "a").write_text("mine")
-    with pytest.raises(ml.Conflict, match="uncommitted work"):
+    with pytest.raises(ml.errors.Conflict, match="uncommitted work"):
         repo.bisect.mark("skip")
     assert len(repo.bisect.marks.said) == 2 and (here / "a").read_text() == "mine"

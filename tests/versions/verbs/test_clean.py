@@ -67,7 +67,7 @@ def test_paths_and_patterns_bound_it(littered: ml.Repo, here: Path) -> None:
     assert littered.clean("tmp", dry_run=True).removed == ("tmp/deep/x",)
     assert littered.clean("tmp/deep/x", dry_run=True).removed == ("tmp/deep/x",)
     assert littered.clean("l*").removed == ("loose",)
-    with pytest.raises(ml.InvalidInput, match="outside"):
+    with pytest.raises(ml.errors.InvalidInput, match="outside"):
         littered.clean("../elsewhere")
 
 

@@ -26,14 +26,14 @@ def test_a_commit_says_who_when_what_and_against_what(repo: ml.Repo, keep: Keep)
 def test_a_commit_needs_a_message(repo: ml.Repo, write: Callable[..., None], message: str | None) -> None:
     write({"a": "1"})
     repo.add("a")
-    with pytest.raises(ml.InvalidInput, match="Nothing was committed"):
+    with pytest.raises(ml.errors.InvalidInput, match="Nothing was committed"):
         repo.commit(message)
     assert repo.head is None and len(repo.status().staged) == 1
 
 
 def test_nothing_staged_is_nothing_to_commit_unless_asked(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"a": "1"})
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.commit("two")
     assert repo.commit("empty", allow_empty=True).changes == ()
 
@@ -59,7 +59,7 @@ def test_a_commit_all_that_fails_leaves_the_stage_and_the_operations_as_they_wer
     repo.add("b", "new")
     write({"a": "2", "b": "edited", "c": None, "new": None})
     before = repo.status(), repo.operations()
-    with pytest.raises(ml.InvalidInput, match="Nothing was committed"):
+    with pytest.raises(ml.errors.InvalidInput, match="Nothing was committed"):
         repo.commit(all=True, **how)
     assert (repo.status(), repo.operations()) == before
     assert repo.read("b", ":") == b"staged"
@@ -68,7 +68,7 @@ def test_a_commit_all_that_fails_leaves_the_stage_and_the_operations_as_they_wer
 def test_commit_all_without_a_change_leaves_no_operation(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"a": "1"})
     before = repo.operations()
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.commit("two", all=True)
     assert repo.operations() == before
 
@@ -84,7 +84,7 @@ def test_commit_all_that_a_waiting_merge_refuses_leaves_its_conflicts_open(
     repo.cherry_pick("dev", no_commit=True)
     write({"a": "by hand"})
     before = repo.status(), repo.operations()
-    with pytest.raises(ml.Conflict, match="still has a conflict marker"):
+    with pytest.raises(ml.errors.Conflict, match="still has a conflict marker"):
         repo.commit("joined", all=True)
     assert (repo.status(), repo.operations()) == before
 
@@ -130,7 +130,7 @@ def test_metrics_that_are_no_json_commit_nothing(
 ) -> None:
     write({"a": "1"})
     repo.add("a")
-    with pytest.raises(ml.InvalidInput, match="metrics"):
+    with pytest.raises(ml.errors.InvalidInput, match="metrics"):
         repo.commit("one", metrics=metrics)
     assert repo.head is None
 
@@ -171,7 +171,7 @@ def test_amend_may_take_a_merge_back_to_its_first_parent_but_no_other_commit(rep
     repo.switch("dev", create=True)
     second = keep("two", {"b": "2"})
     repo.rm("b")
-    with pytest.raises(ml.Nothing, match="would change nothing"):
+    with pytest.raises(ml.errors.Nothing, match="would change nothing"):
         repo.commit(amend=True)
     repo.reset(mode="hard")
     repo.switch("main")
@@ -182,7 +182,7 @@ def test_amend_may_take_a_merge_back_to_its_first_parent_but_no_other_commit(rep
 
 
 def test_there_is_nothing_to_amend_in_an_empty_repo(repo: ml.Repo) -> None:
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.commit("x", amend=True)
 
 
@@ -225,7 +225,7 @@ def test_a_lost_race_on_the_same_path_is_a_conflict_that_keeps_the_stage(
     write({"a": "mine"})
     repo.add("a")
     theirs = ml.open(here).write({"files/a": b"theirs"}, "theirs")
-    with pytest.raises(ml.Conflict, match=r"\n  a\n"):
+    with pytest.raises(ml.errors.Conflict, match=r"\n  a\n"):
         repo.commit("mine")
     assert repo.head == theirs.oid and repo.read("a") == b"theirs"
     assert [c.path for c in repo.status().staged] == ["files/a"] and (here / "a").read_text() == "mine"
@@ -249,7 +249,7 @@ def test_a_merge_never_overwrites_an_untracked_file_that_a_write_brought_to_the_
 ) -> None:
     repo.write({"files/x": b"pushed"}, "from elsewhere")
     write({"x": "precious"})
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         repo.merge("dev")
     assert (here / "x").read_text() == "precious"
 
@@ -259,7 +259,7 @@ def test_a_stage_with_a_file_and_a_folder_of_one_name_is_not_committed(repo: ml.
     keep("one", {"a": "1"})
     entry, before = repo.entry("a"), repo.head
     repo._local.put([stage.put_entry(None, path, entry) for path in ("c", "c/z")])  # `add` would not
-    with pytest.raises(ml.InvalidInput, match=r"'c' and 'c/z' cannot both be committed.*Nothing was committed"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"'c' and 'c/z' cannot both be committed.*Nothing was committed"):
         repo.commit("both", amend=amend)
     assert repo.head == before and [c.path for c in repo.status().staged] == ["files/c", "files/c/z"]
 
@@ -271,7 +271,7 @@ def test_a_commit_of_some_paths_does_not_put_a_folder_beside_the_file_it_replace
     write({"c": None})
     write({"c/z": "2"})
     repo.add(all=True)
-    with pytest.raises(ml.InvalidInput, match="cannot both be committed"):
+    with pytest.raises(ml.errors.InvalidInput, match="cannot both be committed"):
         repo.commit("only", paths=["c/z"])
     assert [(c.status, c.path) for c in repo.changes(repo.commit("both"))] == [("D", "files/c"), ("A", "files/c/z")]
 
@@ -283,6 +283,6 @@ def test_a_folder_that_another_committed_meanwhile_keeps_a_file_of_its_name_out(
     write({"c": "ours"})
     repo.add("c")
     theirs = repo.write({"files/c/z": "theirs"}, "meanwhile")
-    with pytest.raises(ml.InvalidInput, match="cannot both be committed"):
+    with pytest.raises(ml.errors.InvalidInput, match="cannot both be committed"):
         repo.commit("ours")
     assert repo.head == theirs.oid and (Path("c")).read_text() == "ours"

@@ -61,15 +61,15 @@ def test_words_case_and_plain_text(repo: ml.Repo, keep: Keep) -> None:
     assert found(repo, "foo", word=True) == [("files/a", 1)]
     assert found(repo, "ärger", ignore_case=True) == [("files/a", 3)]
     assert found(repo, "a|foo", word=True, ignore_case=True) == [("files/a", 1)]
-    with pytest.raises(ml.InvalidInput, match="not a regular expression"):
+    with pytest.raises(ml.errors.InvalidInput, match="not a regular expression"):
         found(repo, "(")
 
 
 def test_an_unknown_rev_and_lane_are_refused(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"a": "1"})
-    with pytest.raises(ml.NotFound, match="nosuch"):
+    with pytest.raises(ml.errors.NotFound, match="nosuch"):
         found(repo, "x", "nosuch")
-    with pytest.raises(ml.InvalidInput, match="no lane"):
+    with pytest.raises(ml.errors.InvalidInput, match="no lane"):
         found(repo, "x", lane="fast")
 
 

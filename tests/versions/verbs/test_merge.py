@@ -48,7 +48,7 @@ def test_a_merge_is_a_fast_forward_where_it_can_be_unless_told_otherwise(
     repo.reset(fork["base"].oid, "hard")
     assert repo.merge("dev", ff=False, message="joined").commit != fork["dev"].oid
     assert repo.commit_at("HEAD").message == "joined" and repo.commit_at("HEAD^2").oid == fork["dev"].oid
-    with pytest.raises(ml.Conflict, match="fast-forward"):
+    with pytest.raises(ml.errors.Conflict, match="fast-forward"):
         repo.merge("main", only_ff=True)
     assert repo.merge("dev").up_to_date
 
@@ -58,10 +58,10 @@ def test_a_branch_without_commits_begins_where_the_merged_one_is(repo: ml.Repo, 
     tip = keep("one", {"a": "1\n"})
     repo.switch("main")
     assert not (here / "a").exists() and repo.head is None
-    with pytest.raises(ml.InvalidInput, match="needs two sides"):
+    with pytest.raises(ml.errors.InvalidInput, match="needs two sides"):
         repo.merge("dev", ff=False)
     (here / "a").write_text("mine\n")
-    with pytest.raises(ml.Conflict, match="uncommitted"):
+    with pytest.raises(ml.errors.Conflict, match="uncommitted"):
         repo.merge("dev")
     (here / "a").unlink()
     assert repo.merge("dev").fast_forward and repo.head == tip.oid and repo.status().clean
@@ -70,11 +70,11 @@ def test_a_branch_without_commits_begins_where_the_merged_one_is(repo: ml.Repo, 
 
 
 def test_a_branch_without_commits_is_nothing_to_merge(repo: ml.Repo, keep: Keep) -> None:
-    with pytest.raises(ml.NotFound, match="no commits yet"):
+    with pytest.raises(ml.errors.NotFound, match="no commits yet"):
         repo.merge("main")
     repo.switch("dev", create=True)
     keep("one", {"a": "1\n"})
-    with pytest.raises(ml.NotFound, match="'main' has no commits yet"):
+    with pytest.raises(ml.errors.NotFound, match="'main' has no commits yet"):
         repo.merge("main")
 
 
@@ -121,14 +121,14 @@ def test_nothing_waits_over_uncommitted_work_in_what_it_touches(
     write({path: "dirty\n"})
     before = repo.status()
     for verb in (repo.merge, repo.cherry_pick):
-        with pytest.raises(ml.Conflict, match=f"overwrite uncommitted work in:\n  {path}\nNothing"):
+        with pytest.raises(ml.errors.Conflict, match=f"overwrite uncommitted work in:\n  {path}\nNothing"):
             verb("side")
         assert repo.status() == before and before.doing is None
     repo.restore(path)
     repo.merge("side"), repo.pending_merge.choose("ours"), repo.pending_merge.conclude()
     keep("later", {"b": "later\n"})
     write({path: "dirty\n"})
-    with pytest.raises(ml.Conflict, match="overwrite uncommitted work"):
+    with pytest.raises(ml.errors.Conflict, match="overwrite uncommitted work"):
         repo.revert(side.oid)
     assert repo.status().doing is None
     write({path: "side\n" if path == "e" else "later\n", "m": "elsewhere\n"})
@@ -138,7 +138,7 @@ def test_nothing_waits_over_uncommitted_work_in_what_it_touches(
 def test_each_conflict_is_chosen_apart_or_written_by_hand(clash: ml.Repo, write: Write) -> None:
     clash.merge("dev")
     assert [c.path for c in clash.pending_merge.choose("theirs", "b")] == ["files/d"]
-    with pytest.raises(ml.Conflict, match="still waiting"):
+    with pytest.raises(ml.errors.Conflict, match="still waiting"):
         clash.pending_merge.conclude()
     write({"d": "both\n"})
     clash.add("d")
@@ -207,11 +207,11 @@ def test_a_file_with_markers_is_not_staged_unless_forced(
 ) -> None:
     before = waiting.status()
     for verb in (sweep, lambda repo: repo.add("b")):
-        with pytest.raises(ml.Conflict, match=r"'b' still has a conflict marker in line 1\. Nothing was staged"):
+        with pytest.raises(ml.errors.Conflict, match=r"'b' still has a conflict marker in line 1\. Nothing was staged"):
             verb(waiting)
         assert waiting.status() == before
     write({"b": "one\n>>>>>>> dev\n"})
-    with pytest.raises(ml.Conflict, match="line 2"):
+    with pytest.raises(ml.errors.Conflict, match="line 2"):
         waiting.add("b")
     waiting.add("b", force=True)
     write({"d": "<<<<<<< of another tool\n"})
@@ -286,7 +286,7 @@ def test_a_merge_stores_nothing_before_it_is_sure_to_be_carried_out(
     keep("ours", {"f": "".join([*(["theirs\n"] if verb == "revert" else lines[:1]), *lines[1:-1], "ours\n"])})
     write({"e": "in the way\n"})
     known = repo.upkeep.du().details["objects"]["count"]
-    with pytest.raises(ml.Conflict, match="overwrite uncommitted work"):
+    with pytest.raises(ml.errors.Conflict, match="overwrite uncommitted work"):
         getattr(repo, verb)(theirs.oid)
     assert repo.upkeep.du().details["objects"]["count"] == known
 
@@ -381,7 +381,7 @@ def test_taking_a_side_keeps_what_was_edited_for_undo_and_markers_can_be_had_aga
     waiting.pending_merge.mark("b")
     assert (here / "b").read_text() == marked("main\n", "dev\n")
     assert [c.choice for c in waiting.pending_merge.conflicts] == [None, None] and len(waiting.status().staged) == 1
-    with pytest.raises(ml.NotFound, match="'c' has no conflict"):
+    with pytest.raises(ml.errors.NotFound, match="'c' has no conflict"):
         waiting.pending_merge.mark("c")
 
 
@@ -407,7 +407,7 @@ def test_abort_forgets_the_merge_and_leaves_everything_as_it_was(clash: ml.Repo)
     clash.pending_merge.abort()
     assert (clash.head, files(clash), clash.status()) == before
     for verb in (clash.pending_merge.abort, clash.pending_merge.conclude, lambda: clash.pending_merge.choose("ours")):
-        with pytest.raises(ml.Nothing):
+        with pytest.raises(ml.errors.Nothing):
             verb()
 
 
@@ -440,7 +440,7 @@ def test_a_conflict_does_not_wait_in_an_untracked_file_even_if_it_is_what_would_
     keep("removed", {"f": None})
     write({"f": "1\n"})
     before = repo.status()
-    with pytest.raises(ml.Conflict, match=r"would overwrite uncommitted work in:\n  f\n"):
+    with pytest.raises(ml.errors.Conflict, match=r"would overwrite uncommitted work in:\n  f\n"):
         repo.revert(changed.oid)
     assert (here / "f").read_text() == "1\n" and repo.status() == before
 
@@ -452,13 +452,13 @@ def test_while_a_merge_waits_other_verbs_do_not_lose_track_of_it(clash: ml.Repo)
         lambda: clash.cherry_pick("dev"), clash.stash.push,
         lambda: clash.reset("HEAD~1", "soft"), lambda: clash.reset("HEAD", "soft"),
     ):  # fmt: skip
-        with pytest.raises(ml.Conflict, match="waiting"):
+        with pytest.raises(ml.errors.Conflict, match="waiting"):
             verb()
     assert clash.status().doing == "merge"
     for bad in ("mine", "base"):
-        with pytest.raises(ml.InvalidInput):
+        with pytest.raises(ml.errors.InvalidInput):
             clash.pending_merge.choose(bad)
-    with pytest.raises(ml.NotFound, match="not in conflict"):
+    with pytest.raises(ml.errors.NotFound, match="not in conflict"):
         clash.pending_merge.choose("ours", "a")
 
 
@@ -485,7 +485,7 @@ def test_a_staged_file_must_be_committed_before_a_merge(clash: ml.Repo, write: W
     write({"a": "staged\n"})
     clash.add("a")
     for verb in (lambda: clash.merge("dev"), lambda: clash.revert("HEAD"), lambda: clash.cherry_pick("dev")):
-        with pytest.raises(ml.Conflict, match="empty stage"):
+        with pytest.raises(ml.errors.Conflict, match="empty stage"):
             verb()
 
 
@@ -588,7 +588,7 @@ def test_choosing_a_file_and_a_folder_of_one_name_is_refused_until_one_gives_way
     assert met == [("files/x", "UA"), ("files/x/inner", "AU")]
     repo.pending_merge.choose("ours", "x/inner")
     repo.pending_merge.choose("theirs", "x")
-    with pytest.raises(ml.Conflict, match="folder"):
+    with pytest.raises(ml.errors.Conflict, match="folder"):
         repo.pending_merge.conclude()
     assert (here / "x/inner").read_text() == "a folder"
     repo.pending_merge.choose("ours", "x")
@@ -782,7 +782,7 @@ def test_revert_is_a_commit_that_takes_back_what_one_did(repo: ml.Repo, keep: Ke
     repo.revert(bad.oid)
     assert files(repo) == {"a": "1", "b": "1"} and not (here / "junk").exists()
     assert repo.commit_at("HEAD").message == f'Revert "bad"\n\nThis reverts commit {bad.oid}.'
-    with pytest.raises(ml.Nothing, match="done already"):
+    with pytest.raises(ml.errors.Nothing, match="done already"):
         repo.revert(bad.oid)
     repo.revert("HEAD")
     assert files(repo) == {"a": "2", "b": "1", "junk": "x"}
@@ -842,11 +842,11 @@ def test_a_merge_is_reverted_or_picked_against_a_parent_that_is_named(
 ) -> None:
     merge = repo.merge("dev").commit
     for verb in (repo.revert, repo.cherry_pick):
-        with pytest.raises(ml.InvalidInput, match="is a merge: say against which parent") as caught:
+        with pytest.raises(ml.errors.InvalidInput, match="is a merge: say against which parent") as caught:
             verb("HEAD")
         assert f"-m 2  against {fork['dev'].oid[:10]}" in str(caught.value) and "-m 1" in caught.value.hint
         for number in (0, 3):
-            with pytest.raises(ml.InvalidInput, match=f"no parent {number}"):
+            with pytest.raises(ml.errors.InvalidInput, match=f"no parent {number}"):
                 verb("HEAD", mainline=number)
     repo.switch("other", create=True, at=fork["base"].oid)
     repo.cherry_pick(str(merge), mainline=1)
@@ -867,7 +867,7 @@ def test_reverts_and_picks_without_commit_gather_in_the_stage(
     assert [(c.status, c.path) for c in repo.status().staged] == [("M", "files/b"), ("A", "files/d"), ("M", "files/m")]
     repo.revert(more.oid, no_commit=True)
     assert (here / "b").read_text() == "dev\n" and not repo.status().unstaged
-    with pytest.raises(ml.Nothing, match="done already"):
+    with pytest.raises(ml.errors.Nothing, match="done already"):
         repo.revert(more.oid, no_commit=True)
     for _ in range(3):
         repo.undo()
@@ -882,7 +882,7 @@ def test_a_pick_without_commit_that_meets_other_changes_waits_and_ends_in_the_st
     write({"b": "both\n"})
     clash.add("b")
     clash.pending_merge.choose("theirs", "d")
-    with pytest.raises(ml.Conflict, match="waiting"):
+    with pytest.raises(ml.errors.Conflict, match="waiting"):
         clash.commit("too early")
     assert clash.pending_merge.conclude().commit is None and clash.head == head
     assert (here / "b").read_text() == "both\n" and (here / "d").read_text() == "dev\n"
@@ -913,7 +913,7 @@ def test_a_commit_of_the_memory_lane_is_not_reverted_or_picked(repo: ml.Repo, ke
     keep("one", {"a": "1"})
     memory = repo.write({"memories/bot/1": b"x"}, "m")
     for verb in (repo.revert, repo.cherry_pick, lambda oid: repo.reset(oid, "hard")):
-        with pytest.raises(ml.InvalidInput, match="memory lane"):
+        with pytest.raises(ml.errors.InvalidInput, match="memory lane"):
             verb(memory.oid)
 
 
@@ -953,12 +953,12 @@ def test_a_stash_is_applied_twice_dropped_and_not_on_top_of_other_work(
     repo.stash.apply()
     repo.restore("a")
     write({"a": "other work"})
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         repo.stash.pop()
     assert (here / "a").read_text() == "other work" and len(repo.stash.entries()) == 1
     repo.stash.drop()
     assert repo.stash.entries() == []
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.stash.pop()
 
 
@@ -972,10 +972,10 @@ def test_a_dropped_stash_can_be_found_again(repo: ml.Repo, keep: Keep, write: Wr
 
 
 def test_there_is_nothing_to_stash_in_a_clean_or_empty_repo(repo: ml.Repo, keep: Keep) -> None:
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.stash.push()
     keep("one", {"a": "1"})
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.stash.push()
 
 
@@ -1009,7 +1009,7 @@ def test_a_stash_does_not_wait_over_an_untracked_file_in_the_place_of_its_confli
     repo.rm("a")
     write({"a": content})
     before = repo.status()
-    with pytest.raises(ml.Conflict, match="uncommitted work in:\n  a\n"):
+    with pytest.raises(ml.errors.Conflict, match="uncommitted work in:\n  a\n"):
         repo.stash.pop()
     assert repo.status() == before and (here / "a").read_text() == content and len(repo.stash.entries()) == 1
     write({"a": None})
@@ -1054,7 +1054,7 @@ def test_a_stash_that_meets_other_changes_waits_with_both_sides_and_is_kept(
     assert (here / "a").read_text() == both and (here / "new").exists() and len(moved_on.stash.entries()) == 1
     assert moved_on.status().doing == "stash apply"
     for verb in (lambda: moved_on.commit("x"), moved_on.stash.pop, lambda: moved_on.switch("main")):
-        with pytest.raises(ml.Conflict, match="waiting"):
+        with pytest.raises(ml.errors.Conflict, match="waiting"):
             verb()
     moved_on.pending_merge.abort()
     assert moved_on.status() == before
@@ -1100,7 +1100,7 @@ def test_a_stage_that_cannot_be_given_back_changes_nothing(repo: ml.Repo, keep: 
     write({"a": "3\n"})
     repo.stash.push()
     keep("two", {"a": "3\n"})
-    with pytest.raises(ml.Conflict, match="had staged meets"):
+    with pytest.raises(ml.errors.Conflict, match="had staged meets"):
         repo.stash.pop(staged=True)
     assert repo.status().clean and len(repo.stash.entries()) == 1
 
@@ -1115,10 +1115,10 @@ def test_only_some_paths_are_put_aside(repo: ml.Repo, keep: Keep, write: Write, 
     repo.stash.pop(staged=True)
     assert [c.path for c in repo.status().staged] == ["files/a", "files/d/b"]
     assert set(repo.status().untracked) == {"d/u", "v"}
-    with pytest.raises(ml.NotFound, match="nope"):
+    with pytest.raises(ml.errors.NotFound, match="nope"):
         repo.stash.push(paths=["nope"])
     repo.commit("all", all=True)
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.stash.push(paths=["a"])
 
 
@@ -1150,7 +1150,7 @@ def test_a_stash_of_which_all_was_purged_is_refused_and_kept(
     write({"secret": "22"})
     repo.stash.push()
     repo.purge(repo.entry("secret", "stash@{0}").oid, reason="leak")
-    with pytest.raises(ml.Purged, match=r"all that stash@\{0\} holds was purged.*Nothing was changed"):
+    with pytest.raises(ml.errors.Purged, match=r"all that stash@\{0\} holds was purged.*Nothing was changed"):
         repo.stash.pop()
     assert (here / "secret").read_text() == "1" and len(repo.stash.entries()) == 1 and repo.status().clean
 

@@ -56,7 +56,7 @@ def test_rows_are_filtered_sorted_turned_round_and_cut(scored: ml.Repo) -> None:
 
 @pytest.mark.parametrize("how", [{"where": "acuracy > 0.9"}, {"sort": "acuracy"}, {"where": "params.accuracy > 1"}])
 def test_a_name_that_nothing_records_is_refused_with_those_there_are(scored: ml.Repo, how: dict[str, str]) -> None:
-    with pytest.raises(ml.NotFound, match="none of these 3 commits records") as refused:
+    with pytest.raises(ml.errors.NotFound, match="none of these 3 commits records") as refused:
         scored.metrics(**how)  # type: ignore[arg-type]
     names = {"accuracy", "test.f1", "note"} if "params" not in how.get("where", "") else {"lr"}
     assert set(refused.value.hint.partition("called: ")[2].split(", ")) == names
@@ -72,9 +72,9 @@ def test_branches_that_match_stand_side_by_side(repo: ml.Repo, keep: Keep) -> No
     assert [(row.rev, row.metrics["f1"], dict(row.deltas), row.behind) for row in rows] == [
         ("hp/2", 0.9, {"f1": 0.4}, 1), ("hp/1", 0.7, {"f1": 0.2}, 0), ("main", 0.5, {}, 0),
     ]  # fmt: skip
-    with pytest.raises(ml.NotFound, match="no branch with commits"):
+    with pytest.raises(ml.errors.NotFound, match="no branch with commits"):
         repo.metrics("nope/*")
-    with pytest.raises(ml.InvalidInput, match="cannot be compared"):
+    with pytest.raises(ml.errors.InvalidInput, match="cannot be compared"):
         repo.metrics("main", "main..hp/1")
 
 
@@ -92,7 +92,7 @@ def test_log_shows_the_commits_for_which_a_condition_holds(scored: ml.Repo) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert not list(scored.log(where="metrics.accuracy < 0"))
-    with pytest.raises(ml.InvalidInput, match="character 1"):
+    with pytest.raises(ml.errors.InvalidInput, match="character 1"):
         scored.log(where="accuracy < 0.9")
 
 

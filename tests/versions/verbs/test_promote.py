@@ -48,7 +48,7 @@ def test_a_folder_is_taken_whole_and_what_only_the_target_has_there_goes(shop: m
     assert sorted(change.status for change in done.changes) == ["D", "M"]
     assert [path for path, _ in shop.ls("production")] == ["files/models/a", "files/readme"]
     assert "models/old: removed" in shop.commit_at("production").message
-    with pytest.raises(ml.Nothing, match="already has models"):
+    with pytest.raises(ml.errors.Nothing, match="already has models"):
         shop.promote("models", source="staging", to="production")
 
 
@@ -61,11 +61,11 @@ def test_a_target_that_is_checked_out_takes_its_files_along(shop: ml.Repo, here:
     shop.undo()
     assert (here / "models/a").read_text() == "1" and (here / "readme").read_text() == "mine"
     (here / "models/a").write_text("mine, too")
-    with pytest.raises(ml.Conflict, match="uncommitted work"):
+    with pytest.raises(ml.errors.Conflict, match="uncommitted work"):
         shop.promote("models/a", source="staging", to="production")
     assert (here / "models/a").read_text() == "mine, too" and shop.read("models/a", "production") == b"1"
     shop.add("models/a")
-    with pytest.raises(ml.Conflict, match="needs an empty stage"):
+    with pytest.raises(ml.errors.Conflict, match="needs an empty stage"):
         shop.promote("models/a", source="staging", to="production")
 
 
@@ -84,10 +84,10 @@ def test_a_rule_of_the_target_refuses_by_its_name(shop: ml.Repo, keep: Keep) -> 
     keep("rules", {"policy/promote.toml": RULE})
     shop.switch("staging")
     keep("worse", {"models/a": "3"}, metrics={"f1": 0.5})
-    with pytest.raises(ml.Denied, match=r"rule 'gate'.*metrics\.f1 of models/a is 0\.5, and it requires"):
+    with pytest.raises(ml.errors.Denied, match=r"rule 'gate'.*metrics\.f1 of models/a is 0\.5, and it requires"):
         shop.promote("models/a", source="staging", to="production")
     keep("not measured", {"models/a": "4"})
-    with pytest.raises(ml.Denied, match="is not recorded for models/a since it last changed"):
+    with pytest.raises(ml.errors.Denied, match="is not recorded for models/a since it last changed"):
         shop.promote("models/a", source="staging", to="production")
     assert shop.read("models/a", "production") == b"1"
     shop.promote("readme", source="staging", to="production")  # no rule is about it
@@ -121,7 +121,7 @@ def test_what_runs_is_listed_with_what_the_source_has_since(shop: ml.Repo, keep:
     shop.write({"files/models/a": "hot fix"}, "hot fix", branch="production")
     model, _ = shop.promotions.list("production")
     assert (model.source, model.subject) == ("", "hot fix")
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         shop.promotions.list("nope")
 
 
@@ -136,14 +136,14 @@ def test_promotions_are_taken_back_one_after_the_other(shop: ml.Repo, keep: Keep
     assert shop.promotions.list()[0].metrics == {"f1": 0.93}
     shop.promotions.undo()
     assert shop.read("models/a", "production") == b"1"
-    with pytest.raises(ml.Nothing, match="nothing was promoted to production"):
+    with pytest.raises(ml.errors.Nothing, match="nothing was promoted to production"):
         shop.promotions.undo("production")
 
 
 def test_a_path_that_changed_since_is_not_taken_back(shop: ml.Repo) -> None:
     shop.promote("models/a", source="staging", to="production")
     shop.write({"files/models/a": "hot fix"}, "hot fix", branch="production")
-    with pytest.raises(ml.Conflict, match="changed on production since"):
+    with pytest.raises(ml.errors.Conflict, match="changed on production since"):
         shop.promotions.undo()
     assert shop.read("models/a", "production") == b"hot fix"
 
@@ -151,12 +151,12 @@ def test_a_path_that_changed_since_is_not_taken_back(shop: ml.Repo) -> None:
 @pytest.mark.parametrize(
     ("paths", "how", "error", "why"),
     [
-        ((), {}, ml.InvalidInput, "nothing was named"),
-        (("nope",), {}, ml.NotFound, "staging does not have 'nope'"),
-        (("models/*.pt",), {}, ml.NotFound, "does not have"),
-        (("memories/a/b",), {}, ml.InvalidInput, "memory lane"),
-        (("models",), {"source": "nope"}, ml.NotFound, "unknown rev"),
-        (("models",), {"to": "nope"}, ml.NotFound, "no branch 'nope'"),
+        ((), {}, ml.errors.InvalidInput, "nothing was named"),
+        (("nope",), {}, ml.errors.NotFound, "staging does not have 'nope'"),
+        (("models/*.pt",), {}, ml.errors.NotFound, "does not have"),
+        (("memories/a/b",), {}, ml.errors.InvalidInput, "memory lane"),
+        (("models",), {"source": "nope"}, ml.errors.NotFound, "unknown rev"),
+        (("models",), {"to": "nope"}, ml.errors.NotFound, "no branch 'nope'"),
     ],
 )
 def test_wrong_promotions_are_refused(
@@ -175,7 +175,7 @@ def test_a_file_takes_the_place_of_a_folder_but_a_folder_not_that_of_a_file_whic
     assert shop.read("readme", "production") == b"2"
     (here / "readme").unlink()
     keep("folder", {"readme/deep": "x"})
-    with pytest.raises(ml.InvalidInput, match="cannot both exist"):
+    with pytest.raises(ml.errors.InvalidInput, match="cannot both exist"):
         shop.promote("readme/deep", source="staging", to="production")
 
 

@@ -120,9 +120,9 @@ def test_a_conflict_waits_and_going_on_finishes(clashing: ml.Repo, here: Path) -
     merged = clashing.rebase("main")
     assert [one.path for one in merged.conflicts] == ["files/a"] and "<<<<<<< HEAD" in (here / "a").read_text()
     assert clashing.status().doing == "rebase" and clashing.commit_at("dev").oid == before
-    with pytest.raises(ml.Conflict, match="without a choice"):
+    with pytest.raises(ml.errors.Conflict, match="without a choice"):
         clashing.pending_merge.conclude()
-    with pytest.raises(ml.Conflict, match="a rebase is waiting"):
+    with pytest.raises(ml.errors.Conflict, match="a rebase is waiting"):
         clashing.commit("x")
     (here / "a").write_text("1\n2\nboth\n")
     clashing.add("a")
@@ -215,7 +215,7 @@ def test_memories_written_while_it_waits_go_to_its_branch(clashing: ml.Repo) -> 
 
 def test_uncommitted_work_stops_it_and_other_work_comes_along(apart: ml.Repo, here: Path) -> None:
     (here / "m").write_text("mine")
-    with pytest.raises(ml.Conflict, match="uncommitted work"):
+    with pytest.raises(ml.errors.Conflict, match="uncommitted work"):
         apart.rebase("main")
     assert apart.branch_name == "dev" and (here / "m").read_text() == "mine" and not (here / "x").exists()
     (here / "m").unlink()
@@ -223,7 +223,7 @@ def test_uncommitted_work_stops_it_and_other_work_comes_along(apart: ml.Repo, he
     apart.rebase("main")
     assert (here / "e").read_text() == "edited"
     apart.add("e")
-    with pytest.raises(ml.Conflict, match="empty stage"):
+    with pytest.raises(ml.errors.Conflict, match="empty stage"):
         apart.rebase("main~1")
 
 
@@ -231,7 +231,7 @@ def test_a_branch_that_moved_meanwhile_is_not_overwritten(clashing: ml.Repo) -> 
     clashing.rebase("main")
     saved = clashing.write({"files/new": b"new"}, "by another", branch="dev")
     clashing.pending_merge.choose("ours")
-    with pytest.raises(ml.Conflict, match="was moved or removed"):
+    with pytest.raises(ml.errors.Conflict, match="was moved or removed"):
         clashing.pending_merge.conclude()
     clashing.pending_merge.abort()
     assert clashing.commit_at("dev").oid == saved.oid

@@ -156,7 +156,7 @@ def test_a_choice_outlives_the_process_and_a_reopened_repo(waiting: ml.Repo, her
 
 def test_a_file_that_was_edited_is_not_written_over(waiting: ml.Repo, here: Path) -> None:
     (here / "p.json").write_text("mine\n")
-    with pytest.raises(ml.Conflict, match="was edited since"):
+    with pytest.raises(ml.errors.Conflict, match="was edited since"):
         waiting.pending_merge.resolve("theirs", "p.json")
     assert (here / "p.json").read_text() == "mine\n"
     waiting.add("p.json")
@@ -171,17 +171,17 @@ def test_a_file_that_was_edited_is_not_written_over(waiting: ml.Repo, here: Path
     ],
 )
 def test_a_condition_that_fits_nothing_is_said(waiting: ml.Repo, asked: dict[str, str], said: str) -> None:
-    with pytest.raises(ml.NotFound, match=said):
+    with pytest.raises(ml.errors.NotFound, match=said):
         waiting.pending_merge.resolve("ours", **asked)
 
 
 def test_a_union_of_two_numbers_has_no_meaning(waiting: ml.Repo, here: Path) -> None:
-    with pytest.raises(ml.InvalidInput, match=r"'union' has no meaning for 'lr' of p\.json"):
+    with pytest.raises(ml.errors.InvalidInput, match=r"'union' has no meaning for 'lr' of p\.json"):
         waiting.pending_merge.resolve("union", "p.json")
     assert read(here) == JOINED
-    with pytest.raises(ml.InvalidInput, match="no side 'mine'"):
+    with pytest.raises(ml.errors.InvalidInput, match="no side 'mine'"):
         waiting.pending_merge.resolve("mine")
-    with pytest.raises(ml.NotFound, match="'other' is not in conflict"):
+    with pytest.raises(ml.errors.NotFound, match="'other' is not in conflict"):
         waiting.pending_merge.resolve("ours", "other")
 
 
@@ -189,7 +189,7 @@ def test_a_condition_is_read_as_people_write_it() -> None:
     assert parse_where("id = 17 and column != 'unit price'") == [("id", "=", "17"), ("column", "!=", "unit price")]
     assert parse_where("model.lr") == [("", "=", "model.lr")]
     assert parse_where('id == "a = b"') == [("id", "=", "a = b")]
-    with pytest.raises(ml.InvalidInput, match="picked by = and !="):
+    with pytest.raises(ml.errors.InvalidInput, match="picked by = and !="):
         parse_where("id > 17")
 
 
@@ -197,10 +197,10 @@ def test_a_condition_is_read_as_people_write_it() -> None:
 def test_choices_that_a_stranger_wrote_are_refused_in_words(waiting: ml.Repo, places: str) -> None:
     waiting._local.set_state(places=places)
     if places != "[]":
-        with pytest.raises(ml.Corrupt, match="not what memlake writes"):
+        with pytest.raises(ml.errors.Corrupt, match="not what memlake writes"):
             waiting.pending_merge.places()
     waiting._local.set_state(places=None, answers='[["a", "b"]]')
-    with pytest.raises(ml.Corrupt, match="not what memlake writes"):
+    with pytest.raises(ml.errors.Corrupt, match="not what memlake writes"):
         waiting.pending_merge.forget()
 
 
@@ -218,7 +218,7 @@ def test_a_file_that_one_side_deleted_is_settled_as_a_whole(repo: ml.Repo, keep:
     keep("ours", {"a": "2\n", "b": None})
     repo.merge("dev")
     assert [(one.place, one.status) for one in repo.pending_merge.places()] == [("", "UD"), ("", "DU")]
-    with pytest.raises(ml.InvalidInput, match="cannot say how to make a union of 'a'"):
+    with pytest.raises(ml.errors.InvalidInput, match="cannot say how to make a union of 'a'"):
         repo.pending_merge.resolve("union", "a")
     repo.pending_merge.resolve("latest")  # ours was committed last
     repo.pending_merge.conclude()
@@ -283,11 +283,11 @@ def test_the_latest_side_is_the_one_whose_last_commit_of_the_path_is_newer(
 def test_a_pick_takes_a_strategy_and_a_revert_knows_no_latest(fork: ml.Repo, here: Path) -> None:
     assert not fork.cherry_pick("dev", strategy="theirs").conflicts
     assert read(here) == JOINED | {"lr": 0.3, "tags": ["c"]}
-    with pytest.raises(ml.InvalidInput, match="neither side is the latest"):
+    with pytest.raises(ml.errors.InvalidInput, match="neither side is the latest"):
         fork.revert("HEAD~1", strategy="latest")
     assert not fork.revert("HEAD~1", strategy="theirs").conflicts
     assert read(here)["lr"] == 0.1 and read(here)["size"] == 9
-    with pytest.raises(ml.InvalidInput, match="no merge strategy 'mine'"):
+    with pytest.raises(ml.errors.InvalidInput, match="no merge strategy 'mine'"):
         fork.merge("dev", strategy="mine")
 
 
@@ -391,7 +391,7 @@ def test_a_squash_waits_for_choices_and_concludes_with_one_parent(fork: ml.Repo,
     fork.pending_merge.conclude()
     made = fork.commit_at("HEAD")
     assert made.parents == (before,) and made.message == "all of dev"
-    with pytest.raises(ml.Nothing, match="changes nothing here"):
+    with pytest.raises(ml.errors.Nothing, match="changes nothing here"):
         fork.merge("dev", squash=True, strategy="ours")
 
 

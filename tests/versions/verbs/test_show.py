@@ -105,7 +105,7 @@ def test_diff_of_the_memory_lane_and_of_both(repo: ml.Repo, fork: dict[str, ml.C
 def test_an_unknown_rev_or_path_in_diff_is_an_error_and_never_an_empty_answer(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"a": "1"})
     for a, b in (("nope", None), ("main", "nope"), ("nope..main", None)):
-        with pytest.raises(ml.NotFound):
+        with pytest.raises(ml.errors.NotFound):
             repo.diff(a, b)
 
 
@@ -245,10 +245,10 @@ def test_blame_of_a_text_beyond_a_mebibyte_is_told_by_lines(repo: ml.Repo, keep:
 
 def test_blame_of_what_is_not_text_is_refused_with_another_way(repo: ml.Repo, keep: Keep) -> None:
     keep("first", {"f": b"\0\1"})
-    with pytest.raises(ml.InvalidInput, match="'f' is not text") as raised:
+    with pytest.raises(ml.errors.InvalidInput, match="'f' is not text") as raised:
         repo.blame("f")
     assert "memlake log -- f" in raised.value.hint
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.blame("missing")
 
 
@@ -273,7 +273,7 @@ def test_what_is_noted_belongs_to_the_content_and_follows_it_through_history(rep
     new, old = repo.about("t.csv"), repo.about("t.csv", "HEAD~2")
     assert new is not None and old is not None
     assert ([c for c, _ in new.schema], [c for c, _ in old.schema]) == (["a", "b"], ["a"])
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.about("missing")
 
 
@@ -283,5 +283,5 @@ def test_ls_shows_a_state_in_order_with_both_lanes(repo: ml.Repo, keep: Keep) ->
     everything = ["files/a.txt", "files/a/z", "files/b", "memories/bot/1", "state/bot/k"]
     assert [path for path, _ in repo.ls()] == everything
     assert [path for path, _ in repo.ls(prefix="files/a")] == everything[:2]
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         list(repo.ls("nope"))

@@ -141,7 +141,7 @@ def test_undo_refuses_when_a_file_was_edited_since(rich: ml.Repo, write: Write) 
     rich.switch("dev")
     write({"c": "edited since\n"})
     before = picture(rich)
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         rich.undo()
     assert picture(rich) == before
 
@@ -191,7 +191,7 @@ def test_undo_refuses_when_someone_built_on_it(rich: ml.Repo, write: Write, here
     rich.commit("again", amend=True)
     ml.open(here).write({"files/theirs": b"x"}, "built on it")
     before = picture(rich)
-    with pytest.raises(ml.Conflict, match="moved since"):
+    with pytest.raises(ml.errors.Conflict, match="moved since"):
         rich.undo()
     assert picture(rich) == before
 
@@ -223,7 +223,7 @@ def test_undo_of_a_merge_that_was_settled_goes_back_to_the_waiting_merge(rich: m
 
 def test_there_is_nothing_to_undo_or_redo_in_a_new_repo(repo: ml.Repo) -> None:
     for verb in (repo.undo, repo.redo):
-        with pytest.raises(ml.Nothing):
+        with pytest.raises(ml.errors.Nothing):
             verb()
 
 
@@ -260,7 +260,7 @@ def test_redo_takes_back_one_undo_after_the_other(repo: ml.Repo, keep: Keep) -> 
     for _ in range(6):
         repo.redo()
     assert [commit.message for commit in repo.log()] == ["three", "two", "one"] and len(repo.tags()) == 3
-    with pytest.raises(ml.Nothing, match="nothing to redo"):
+    with pytest.raises(ml.errors.Nothing, match="nothing to redo"):
         repo.redo()
 
 
@@ -272,7 +272,7 @@ def test_redo_stops_where_something_else_was_done_since_the_undo(repo: ml.Repo, 
     repo.undo()
     repo.redo()
     assert [tag.name for tag in repo.tags()] == ["b"]
-    with pytest.raises(ml.Nothing, match="something was done since"):
+    with pytest.raises(ml.errors.Nothing, match="something was done since"):
         repo.redo()
 
 

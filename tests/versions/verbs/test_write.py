@@ -28,16 +28,16 @@ def test_every_room_is_written_to_its_lane_with_its_kind(repo: ml.Repo) -> None:
 
 def test_one_write_is_one_lane(repo: ml.Repo) -> None:
     for changes in ({"files/a": b"1", "memories/b/1": b"1"}, {}):
-        with pytest.raises(ml.InvalidInput):
+        with pytest.raises(ml.errors.InvalidInput):
             repo.write(changes, "both")
     assert repo.branches()[0].work is None
 
 
 def test_writing_what_is_there_already_is_nothing(repo: ml.Repo) -> None:
     repo.write({"memories/b/1": b"x"}, "w")
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.write({"memories/b/1": b"x"}, "again")
-    with pytest.raises(ml.Nothing):
+    with pytest.raises(ml.errors.Nothing):
         repo.write({"memories/b/2": None}, "remove what is not there")
     assert repo.write({"memories/b/1": None}, "forget").parents
 
@@ -56,10 +56,10 @@ def test_a_write_may_go_to_another_branch_and_needs_one_when_head_is_detached(re
     repo.write({"memories/b/1": b"dev"}, "w", branch="dev")
     assert {b.name: bool(b.memory) for b in repo.branches()} == {"dev": True, "main": False}
     repo.switch("HEAD", detach=True)
-    with pytest.raises(ml.InvalidInput, match="detached"):
+    with pytest.raises(ml.errors.InvalidInput, match="detached"):
         repo.write({"memories/b/1": b"x"}, "w")
     repo.write({"memories/b/1": b"x"}, "w", branch="main")
-    with pytest.raises(ml.NotFound):
+    with pytest.raises(ml.errors.NotFound):
         repo.write({"memories/b/1": b"x"}, "w", branch="nope")
 
 
@@ -76,7 +76,7 @@ def test_a_write_that_names_what_it_read_is_refused_when_that_changed(repo: ml.R
     repo.write({"state/bot/count": b"1"}, "w")
     seen = dict(repo.ls(prefix="state/"))
     ml.open(repo.root).write({"state/bot/count": b"2"}, "someone else")
-    with pytest.raises(ml.Conflict, match="state/bot/count"):
+    with pytest.raises(ml.errors.Conflict, match="state/bot/count"):
         repo.write({"state/bot/count": b"1+1"}, "w", expects=seen)
     assert repo.read("state/bot/count") == b"2"
     fresh = dict(repo.ls(prefix="state/"))
@@ -87,7 +87,7 @@ def test_a_write_that_names_what_it_read_is_refused_when_that_changed(repo: ml.R
 def test_expecting_nothing_at_a_path_makes_writing_it_a_claim_only_one_can_win(repo: ml.Repo) -> None:
     other = ml.open(repo.root)
     repo.write({"state/lock": b"mine"}, "w", expects={"state/lock": None})
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         other.write({"state/lock": b"theirs"}, "w", expects={"state/lock": None})
     assert other.read("state/lock") == b"mine"
 
@@ -134,7 +134,7 @@ def test_a_conflict_in_one_lane_drops_the_other_too(repo: ml.Repo) -> None:
             repo.write({"datasets/x/1": b"d"}, "w")
             repo.write({"state/k": b"2"}, "w", expects={"state/k": None})
 
-    with pytest.raises(ml.Conflict):
+    with pytest.raises(ml.errors.Conflict):
         conflicting()
     assert repo.head is None and repo.read("state/k") == b"1"
 
@@ -143,7 +143,7 @@ def test_transactions_do_not_nest_and_an_empty_one_makes_no_commit(repo: ml.Repo
     with repo.transaction("empty"):
         pass
     assert repo.branches()[0].memory is None
-    with repo.transaction("outer"), pytest.raises(ml.AlreadyExists), repo.transaction("inner"):
+    with repo.transaction("outer"), pytest.raises(ml.errors.AlreadyExists), repo.transaction("inner"):
         pass
 
 
