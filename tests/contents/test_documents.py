@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memlake.contents import documents
+from memlake.contents import documents, merge_documents
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.documents import ValueChange
 from memlake.contents.explain import How, explain
@@ -31,7 +31,7 @@ def changes(old: str, new: str, suffix: str = "json") -> list[tuple[str, str]]:
 
 
 def merge(base: Any, ours: Any, theirs: Any, how: MergeHow = OPEN) -> Merged:
-    return documents.merge(*(make(json.dumps(side)) for side in (base, ours, theirs)), how)
+    return merge_documents.merge(*(make(json.dumps(side)) for side in (base, ours, theirs)), how)
 
 
 def test_values_that_differ_are_named_by_their_path() -> None:
@@ -92,7 +92,7 @@ def test_edits_of_different_values_are_both_kept_in_our_order_and_layout() -> No
         '{\n    "a": 1,\n    "b": {\n        "c": 2\n    }\n}\n',
         '{\n    "b": {\n        "c": 3\n    },\n    "a": 1\n}\n',
     )
-    merged = documents.merge(make(base), make(ours), make(base.replace('"a": 1', '"a": 9')), MergeHow())
+    merged = merge_documents.merge(make(base), make(ours), make(base.replace('"a": 1', '"a": 9')), MergeHow())
     assert merged.data == ours.replace('"a": 1', '"a": 9').encode()
 
 
@@ -101,21 +101,28 @@ def test_edits_of_different_values_are_both_kept_in_our_order_and_layout() -> No
     [
         ("yaml", "a: {} # why\nb: {}\n"),
         ("toml", "a = {} # why\nb = {}\n"),
+        ("toml", "[t]\na = {} # why\nb = {}\n"),
+        ("yaml", "- {{a: {},   b: {}}}\n"),
         ("json", '{{"a": {}, "f": 0.10000000000000000001, "b": {}}}'),
-        ("json", '{{"a": {}, "k": 1, "k": 2, "b": {}}}'),
         ("json", '{{\r\n  "a": {},\r\n  "b": {}\r\n}}\r\n'),
         ("json", '{{"a": {},   "b": {}}}'),
     ],
 )
-def test_what_would_lose_more_than_a_value_is_left_to_the_merge_of_lines(suffix: str, form: str) -> None:
+def test_a_value_is_set_where_it_stands_and_the_rest_stays_as_it_is_written(suffix: str, form: str) -> None:
     sides = (make(form.format(*values), suffix) for values in ((1, 1), (2, 1), (1, 2)))
+    assert merge_documents.merge(*sides, MergeHow()) == Merged(form.format(2, 2).encode())
+
+
+def test_a_text_in_which_a_key_stands_twice_is_left_to_the_merge_of_lines() -> None:
+    form = '{{"a": {}, "k": 1, "k": 2, "b": {}}}'
+    sides = (make(form.format(*values)) for values in ((1, 1), (2, 1), (1, 2)))
     with pytest.raises(Unreadable, match="merged by lines"):
-        documents.merge(*sides, MergeHow())
+        merge_documents.merge(*sides, MergeHow())
 
 
 def test_each_side_is_read_once() -> None:
     sides = [make(json.dumps({"a": number, "b": 2})) for number in (1, 1, 3)]
-    documents.merge(*sides, MergeHow())
+    merge_documents.merge(*sides, MergeHow())
     assert [side.bytes_read for side in sides] == [side.size for side in sides]
     old, new = make("a: 1 # x\n", "yaml"), make("a: 2\n", "yaml")
     documents.diff(old, new, How())

@@ -97,12 +97,7 @@ def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHo
     """
     if find_type(path) is None:
         return None
-    contents = [
-        _open_made(path, making.made[side.oid].data)
-        if side.oid in making.made
-        else open_stored(making.history.objects, path, side)
-        for side in sides
-    ]
+    contents = [_open_side(making, path, side) for side in sides]
     try:
         kind = _find_shared_type(*contents)
         merge = kind.find("merge") if kind else None
@@ -114,6 +109,26 @@ def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHo
             content.close()
 
 
-def _open_made(path: str, data: bytes) -> Content:
-    """What the same merge has made, and nobody has stored."""
+def find_broken(making: Making, path: str, sides: Sequence[Entry]) -> str:
+    """Why the last of some contents of a path cannot be read although the others can; "" if it can, or nobody knows."""
+    check = kind.find("check") if (kind := find_type(path)) else None
+    if check is None:
+        return ""
+    said = ""
+    for side in sides:
+        with _open_side(making, path, side) as content:
+            try:
+                check(content)
+            except Unreadable as error:
+                said = error.message
+        if said and side is not sides[-1]:
+            return ""
+    return said
+
+
+def _open_side(making: Making, path: str, side: Entry) -> Content:
+    """A side of a merge; what the same merge has made, nobody has stored."""
+    if side.oid not in making.made:
+        return open_stored(making.history.objects, path, side)
+    data = making.made[side.oid].data
     return Content(path, len(data), lambda: io.BytesIO(data))

@@ -5,6 +5,7 @@ A type is one module and one line of FILE_TYPES. The module has some of these fu
     summarize(content) -> a record                  what a person would like to know of it
     diff(old, new, how) -> a record                 what differs; `--json` shows the record as it is
     merge(base, ours, theirs, how: MergeHow) -> Merged   the joined bytes, and what only a person can decide
+    check(content)                                  raises Unreadable if it is not a file of this type
     text(content) -> str                            as lines, for a plain diff and blame
     recognize(content) -> bool                      whether a file is of this type, where its suffix serves several
     diff_more(old, new, how, record) -> records     what else differs, of a type whose `more` names a second module
@@ -67,7 +68,7 @@ FILE_TYPES = (
         "recordings",
         "wav flac ogg oga opus mp3 aif aiff aifc au caf mp4 m4v m4a mov mkv webm avi mpg mpeg",
     ),
-    _type("document", "documents", "json geojson yaml yml toml"),
+    _type("document", "documents", "json geojson yaml yml toml")._replace(more="memlake.contents.merge_documents"),
 )
 BYTES = _type("bytes", "byte_ranges", "")  # what is left to compare of any file; no suffix leads to it
 

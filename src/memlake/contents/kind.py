@@ -24,13 +24,23 @@ def _merge_file(making: Making, path: str, sides: Three, how: MergeHow) -> Joine
         merged = contents.explain.merge_inside(making, path, (old, ours, theirs), how)
     if old is None or merged is None or (merged.data is None and not merged.conflicts):
         why = next(iter(merged.notes), "") if merged else ""
-        by_lines = versions.merge_trees.merge_files(making, sides, how)
-        return by_lines or (Joined(None, why=why) if why else None)
+        return _merge_lines(making, path, sides, how) or (Joined(None, why=why) if why else None)
     if merged.data is None:
         return Joined(None, merged.conflicts, notes=merged.notes)
     mode = theirs.mode if ours.mode == old.mode else ours.mode
     entry = Entry(making.add(merged.data), "file", len(merged.data), mode)
     return Joined(entry, merged.conflicts, notes=merged.notes)
+
+
+def _merge_lines(making: Making, path: str, sides: Three, how: MergeHow) -> Joined | None:
+    """By lines; a document of which they would make what is none waits, unless somebody wants lines whatever it is."""
+    joined = versions.merge_trees.merge_files(making, sides, how)
+    if joined is None or joined.entry is None or how.by_lines:
+        return joined
+    if not (broken := contents.explain.find_broken(making, path, (*sides[1:], joined.entry))):
+        return joined
+    is_open = versions.merge_trees.merge_files(making, sides, MergeHow())
+    return is_open if is_open and is_open.conflicts else Joined(None, why=broken)
 
 
 FILE = next(kind for kind in BUILT_IN if kind.name == "file")._replace(merge=_merge_file)

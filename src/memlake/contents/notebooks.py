@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from memlake.contents.content import Content, Unreadable
-from memlake.contents.documents import is_same, read_document, write_json
+from memlake.contents.documents import is_same, read_document
 from memlake.contents.explain import How
+from memlake.contents.merge_documents import write_json
 from memlake.contents.merged import InnerConflict, Merged, MergeHow
 from memlake.named_tuple import NamedTuple
 from memlake.versions.text import unified

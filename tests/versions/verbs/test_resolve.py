@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import memlake as ml
+from memlake.errors import InvalidInput
 from memlake.memories.memories import Draft
 from memlake.reports import Place
 from memlake.versions.verbs.resolve import parse_where
@@ -73,6 +75,43 @@ def test_values_that_clash_on_lines_that_join_wait_without_markers(repo: ml.Repo
     repo.merge("dev")
     assert [one.place for one in repo.pending_merge.places()] == ["[id=1].v"]
     assert "<<<" not in (here / "p.json").read_text()
+
+
+def test_values_that_clash_in_a_layout_of_ones_own_are_places_too(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    text = '{"items": [\n  {"id": 1,   "v": 1},\n\n\n  {"id": 2, "v": 1} ]}\n'
+    keep("base", {"p.json": text})
+    repo.switch("dev", create=True)
+    moved = '{"items": [\n\n\n\n  {"id": 2, "v": 1},\n\n\n {"id": 1,   "v": 3} ]}\n'
+    keep("theirs", {"p.json": moved})
+    repo.switch("main")
+    keep("ours", {"p.json": text.replace('"v": 1},', '"v": 2},')})
+    repo.merge("dev")
+    assert [one.place for one in repo.pending_merge.places()] == ["items[id=1].v"]
+    repo.pending_merge.resolve("theirs", "p.json")
+    assert read(here)["items"] == [{"id": 1, "v": 3}, {"id": 2, "v": 1}]
+    assert '"id": 1,   "v": 3' in (here / "p.json").read_text()
+
+
+TOML = "[model]\nlr = 0.1 # rate\nbatch = 32\n"
+
+
+@pytest.mark.parametrize("base", [TOML, None])
+def test_a_union_of_lines_never_makes_a_document_that_cannot_be_read(
+    repo: ml.Repo, keep: Keep, here: Path, base: str | None
+) -> None:
+    keep("base", {"p.toml": base} if base else {"q": "1\n"})
+    repo.switch("dev", create=True)
+    keep("theirs", {"p.toml": TOML.replace("0.1", "0.3").replace("32", "64")})
+    repo.switch("main")
+    keep("ours", {"p.toml": TOML.replace("0.1", "0.2")})
+    repo.merge("dev")
+    with pytest.raises(InvalidInput, match=r"has no meaning for|cannot say how to make a union"):
+        repo.pending_merge.resolve("union", "p.toml")
+    repo.pending_merge.abort()
+    repo.merge("dev", strategy="union")
+    assert names(repo.pending_merge.places()) == (["p.toml model.lr"] if base else ["p.toml line 1"])
+    repo.pending_merge.resolve("theirs", "p.toml")
+    assert tomllib.loads((here / "p.toml").read_text()) == {"model": {"lr": 0.3, "batch": 64}}
 
 
 def test_a_place_takes_a_side_and_the_last_one_resolves_the_file(waiting: ml.Repo, here: Path) -> None:

@@ -159,6 +159,8 @@ def join_open(making: Making, met: Conflict, joined: Joined | None, names: Names
     base, ours, theirs = texts if met.base else ("", *texts)
     if base is None or ours is None or theirs is None:
         return None
+    if joined is not None and joined.why and not joined.conflicts:
+        return None  # no place in it is in conflict, so markers would not show any
     data = mark_text(base, ours, theirs, names, how).encode()
     return Entry(making.add(data), "file", len(data), met.ours.mode)
 
