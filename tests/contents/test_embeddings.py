@@ -87,17 +87,26 @@ def test_ids_are_found_inside_the_file(name: str, make: Any, ids_from: str) -> N
     assert [one.id for one in found.most_moved] == ["e3"]
 
 
-@pytest.mark.parametrize("suffix", ["txt", "json"])
-def test_ids_are_found_in_a_file_beside_it(suffix: str) -> None:
+def write_list(suffix: str, names: list[str]) -> bytes:
+    if suffix in ("json", "npy"):
+        return npy(np.array(names)) if suffix == "npy" else json.dumps(names).encode()
+    return "".join(f"{one}\n" for one in (["id"] if suffix == "csv" else []) + names).encode()
+
+
+@pytest.mark.parametrize("name", ["v.ids", "ids"])
+@pytest.mark.parametrize("suffix", ["txt", "json", "csv", "npy"])
+def test_ids_are_found_in_a_file_beside_it(suffix: str, name: str) -> None:
     order = RANDOM.permutation(40)
-
-    def ids(names: list[str]) -> bytes:
-        return json.dumps(names).encode() if suffix == "json" else "".join(f"{one}\n" for one in names).encode()
-
-    old = content("a/v.npy", npy(OLD), {f"a/v.ids.{suffix}": ids(IDS)})
-    new = content("a/v.npy", npy(NEW[order]), {f"a/v.ids.{suffix}": ids([IDS[row] for row in order])})
+    file = f"a/{name}.{suffix}"
+    old = content("a/v.npy", npy(OLD), {file: write_list(suffix, IDS)})
+    new = content("a/v.npy", npy(NEW[order]), {file: write_list(suffix, [IDS[row] for row in order])})
     found = diff(old, new)
-    assert (found.ids_from, found.moved) == (f"v.ids.{suffix}", 1) and found.most_moved[0].id == "e3"
+    assert (found.ids_from, found.moved) == (f"{name}.{suffix}", 1) and found.most_moved[0].id == "e3"
+
+
+def test_a_list_of_ids_without_a_name_is_taken_only_if_it_fits() -> None:
+    old, new = (content("v.npy", npy(one), {"ids.txt": b"a\nb\n"}) for one in (OLD, NEW))
+    assert diff(old, new).ids_from == vector_files.ROW_NUMBERS
 
 
 def test_without_ids_rows_are_told_apart_by_their_place() -> None:
@@ -382,6 +391,48 @@ def test_branches_that_added_vectors_merge(tmp_path: Path) -> None:
         assert not repo.merge("side").conflicts
     with np.load(tmp_path / "v.npz") as merged:
         assert list(merged["ids"]) == ["a", "c", "b"] and np.array_equal(merged["v"], OLD[[0, 5, 1]])
+
+
+@pytest.mark.parametrize("file", ["v.ids.txt", "v.ids.json", "ids.csv", "ids.npy"])
+def test_vectors_whose_ids_are_in_a_file_beside_them_merge_with_it(tmp_path: Path, file: str) -> None:
+    repo, suffix = ml.init(tmp_path / "shop"), file.rpartition(".")[2]
+
+    def keep(message: str, vectors: dict[str, Any]) -> None:
+        (tmp_path / "shop/v.npy").write_bytes(npy(np.stack([*vectors.values()])))
+        (tmp_path / f"shop/{file}").write_bytes(write_list(suffix, [*vectors]))
+        repo.add(all=True)
+        repo.commit(message)
+
+    base = dict(zip(IDS, OLD, strict=True))
+    keep("base", base)
+    repo.switch("dev", create=True)
+    theirs = {"new": OLD[9] * 2, **base, "e5": OLD[5] * 3, "e1": -OLD[1]}
+    del theirs["e7"]
+    keep("theirs", theirs)
+    repo.switch("main")
+    keep("ours", {**base, "mine": OLD[8], "e1": OLD[1] * 9})
+    merged = repo.merge("dev")
+    assert [one.path for one in merged.conflicts] == ["files/v.npy"]
+    assert [one.place for one in repo.pending_merge.places()] == ["id=e1"]
+    repo.pending_merge.resolve("theirs", "v.npy", where="id = e1")
+    repo.pending_merge.conclude()
+    here = content("v.npy", (tmp_path / "shop/v.npy").read_bytes(), {file: (tmp_path / f"shop/{file}").read_bytes()})
+    vectors = vector_files.read_vectors(here, vector_files.get_layout(here))
+    found = dict(zip(vectors.ids, vectors.matrix, strict=True))
+    expected = {name: vector for name, vector in base.items() if name != "e7"}
+    expected |= {"mine": OLD[8], "new": OLD[9] * 2, "e5": OLD[5] * 3, "e1": -OLD[1]}
+    assert found.keys() == expected.keys() and all((found[name] == expected[name]).all() for name in expected)
+    assert not repo.status().unstaged and not repo.status().staged
+
+
+def test_ids_beside_vectors_wait_where_the_choice_would_change_them(tmp_path: Path) -> None:
+    names = {"v.ids.txt": "".join(f"{one}\n" for one in IDS).encode()}
+    fewer = {"v.ids.txt": "".join(f"{one}\n" for one in IDS if one != "e3").encode()}
+    sides = content("v.npy", npy(OLD), names), content("v.npy", npy(np.delete(OLD, 3, 0)), fewer)
+    with pytest.raises(Unreadable, match="one side removed 'e3', the other moved it"):
+        embeddings.merge(*sides, content("v.npy", npy(NEW), names), MergeHow())
+    found = embeddings.merge(*sides, content("v.npy", npy(NEW), names), MergeHow(strategy="theirs"))
+    assert found.beside["v.ids.txt"].decode().split() == [*(one for one in IDS if one != "e3"), "e3"]
 
 
 def test_a_merge_of_another_dimension_says_why_it_waits(tmp_path: Path) -> None:

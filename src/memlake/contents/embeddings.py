@@ -18,6 +18,7 @@ from memlake.contents.vector_files import (
     get_layout,
     read_ids,
     read_vectors,
+    write_ids,
     write_vectors,
 )
 from memlake.named_tuple import NamedTuple
@@ -99,14 +100,25 @@ def merge(base: Content, ours: Content, theirs: Content, how: MergeHow) -> Merge
     _refuse_others(ours, layouts)
     old, mine, other = (_open_side(content, layout) for content, layout in zip(contents, layouts, strict=True))
     ids, rows, conflicts = list[str](), list[Array](), list[InnerConflict]()
+    is_apart = any(layout.ids_file is not None for layout in layouts)
     for name in dict.fromkeys((*mine.rows, *other.rows)):
         vector, is_open = _join(name, (old, mine, other), how)
         if vector is not None:
             ids.append(name)
             rows.append(vector)
+        if is_open and is_apart and None in (mine.find(name), other.find(name)):
+            raise Unreadable(
+                f"the vectors of {ours.path} cannot be joined, because one side removed {name!r:.60}, the other moved "
+                "it, and their ids are in another file"
+            )
         if is_open:
             conflicts.append(_describe_conflict(name, old, mine, other))
-    return Merged(write_vectors(ours, layouts[1], ids, np.stack(rows) if rows else mine.matrix[:0]), tuple(conflicts))
+    data = write_vectors(ours, layouts[1], ids, np.stack(rows) if rows else mine.matrix[:0])
+    file = layouts[1].ids_file
+    if file is None or [*old.rows] == [*mine.rows] == [*other.rows]:
+        return Merged(data, tuple(conflicts))
+    listed = file.read_whole() if ids == [*mine.rows] else write_ids(file, ids)
+    return Merged(data, tuple(conflicts), beside={file.path: listed})
 
 
 def _refuse_others(ours: Content, layouts: Sequence[Layout]) -> None:
@@ -124,8 +136,8 @@ def _refuse_others(ours: Content, layouts: Sequence[Layout]) -> None:
             )
     if any(layout.ids_from == ROW_NUMBERS for layout in layouts):
         raise Unreadable(f"the vectors of {ours.path} cannot be joined, because the file does not hold their ids")
-    if any(layout.ids_file is not None for layout in layouts):
-        raise Unreadable(f"the vectors of {ours.path} cannot be joined, because their ids are in another file")
+    if len({layout.ids_file and layout.ids_file.path for layout in layouts}) > 1:
+        raise Unreadable(f"the vectors of {ours.path} cannot be joined, because their ids are not in the same file")
 
 
 def _open_side(content: Content, layout: Layout) -> _Side:

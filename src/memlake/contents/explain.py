@@ -97,7 +97,7 @@ def merge_inside(making: Making, path: str, sides: Sequence[Entry], how: MergeHo
     """
     if find_type(path) is None:
         return None
-    contents = [_open_side(making, path, side) for side in sides]
+    contents = [_open_side(making, path, side, number) for number, side in enumerate(sides)]
     try:
         kind = _find_shared_type(*contents)
         merge = kind.find("merge") if kind else None
@@ -126,9 +126,14 @@ def find_broken(making: Making, path: str, sides: Sequence[Entry]) -> str:
     return said
 
 
-def _open_side(making: Making, path: str, side: Entry) -> Content:
-    """A side of a merge; what the same merge has made, nobody has stored."""
+def _open_side(making: Making, path: str, side: Entry, number: int | None = None) -> Content:
+    """A side of a merge, with the files beside it by its number; what the same merge has made, nobody has stored."""
+
+    def find(name: str) -> Content | None:
+        entry = making.find_beside(number, name) if number is not None else None
+        return _open_side(making, name, entry) if entry is not None and entry.kind == "file" else None
+
     if side.oid not in making.made:
-        return open_stored(making.history.objects, path, side)
+        return open_stored(making.history.objects, path, side, find)
     data = making.made[side.oid].data
-    return Content(path, len(data), lambda: io.BytesIO(data))
+    return Content(path, len(data), lambda: io.BytesIO(data), beside=find)

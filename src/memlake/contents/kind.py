@@ -29,7 +29,11 @@ def _merge_file(making: Making, path: str, sides: Three, how: MergeHow) -> Joine
         return Joined(None, merged.conflicts, notes=merged.notes)
     mode = theirs.mode if ours.mode == old.mode else ours.mode
     entry = Entry(making.add(merged.data), "file", len(merged.data), mode)
-    return Joined(entry, merged.conflicts, notes=merged.notes)
+    beside = {
+        name: Entry(making.add(data), "file", len(data), one.mode if (one := making.find_beside(1, name)) else 0)
+        for name, data in merged.beside.items()
+    }
+    return Joined(entry, merged.conflicts, notes=merged.notes, beside=beside)
 
 
 def _merge_lines(making: Making, path: str, sides: Three, how: MergeHow) -> Joined | None:

@@ -1,11 +1,14 @@
 """Files that hold one matrix of floats, a vector in each row, and the ids of the rows: read, and written again.
 
-The ids are an array or a note in the same file, or a file beside it: `vectors.ids.txt` with an id on each line, or
-`vectors.ids.json` with a list, for `vectors.npy`. Without any, rows are told apart by their place.
+The ids are an array or a note in the same file, or a file beside it: for `vectors.npy` one called `vectors.ids.txt`, or
+`ids.txt` if it has as many ids as there are vectors; with an id on each line, or as `.json`, `.csv` or `.npy`. Without
+any, rows are told apart by their place.
 """
 
 from __future__ import annotations
 
+import contextlib
+import csv
 import io
 import json
 import struct
@@ -16,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from memlake.contents.content import Content, Unreadable
+from memlake.contents.merge_documents import write_json
 from memlake.contents.tensors import Archive, Array, Tensor, decode, encode, open_archive
 from memlake.named_tuple import NamedTuple
 from memlake.rows.vectors import Vectors
@@ -27,6 +31,7 @@ _MODEL_NAMES = ("model", "model_name", "embedding_model")
 _ROWS, _WIDTH = 16, 8  # a matrix without ids that is smaller is not taken for embeddings
 _LARGEST = 4 << 30  # bytes of a matrix; a larger one is compared block by block, as a checkpoint
 _IDS = 256 << 20  # bytes of a file of ids
+_IDS_SUFFIXES = ("txt", "json", "csv", "npy")
 ROW_NUMBERS = "the number of the row"
 
 
@@ -71,7 +76,7 @@ def find_layout(content: Content) -> Layout | None:
     if not layout.ids:
         layout = layout._replace(listed=_find_listed(archive))
     if not layout.ids and layout.listed is None:
-        layout = layout._replace(ids_file=_find_ids_file(content))
+        layout = layout._replace(ids_file=_find_ids_file(content, rows))
     if layout.ids_from == ROW_NUMBERS and (rows < _ROWS or width < _WIDTH):
         return None
     return layout
@@ -99,9 +104,19 @@ def _find_listed(archive: Archive) -> Sequence[Any] | None:
     return listed if isinstance(listed, list) else None
 
 
-def _find_ids_file(content: Content) -> Content | None:
+def _find_ids_file(content: Content, rows: int) -> Content | None:
+    """One named after the file, or after nothing: that may be of another file in the folder, or of none."""
     stem = content.path.rpartition(".")[0]
-    return content.find_beside(f"{stem}.ids.txt") or content.find_beside(f"{stem}.ids.json")
+    for suffix in _IDS_SUFFIXES:
+        if (found := content.find_beside(f"{stem}.ids.{suffix}")) is not None:
+            return found
+    folder = content.path.rpartition("/")[0]
+    for suffix in _IDS_SUFFIXES:
+        found = content.find_beside(f"{folder}/ids.{suffix}".removeprefix("/"))
+        if found is not None and found.path != content.path:
+            with contextlib.suppress(Unreadable):
+                return found if len(parse_ids(found)) == rows else None
+    return None
 
 
 def read_vectors(content: Content, layout: Layout) -> Vectors:
@@ -129,15 +144,36 @@ def parse_ids(content: Content) -> list[Any]:
         raise Unreadable(f"{content.path} takes {content.size:,} bytes, which is too much for a list of ids")
     try:
         with content:
-            text = content.read().decode("utf-8")
-        if not content.path.endswith(".json"):
+            if content.suffix == "npy":
+                return _parse_array(content)
+            text = content.read_whole().decode("utf-8-sig")
+        if content.suffix == "csv":
+            rows, column, first = _parse_csv(text)
+            return [row[column] for row in rows[first:]]
+        if content.suffix != "json":
             return text.splitlines()
         listed = json.loads(text)
-    except (UnicodeError, ValueError, RecursionError) as error:
+    except (UnicodeError, ValueError, RecursionError, IndexError, csv.Error) as error:
         raise Unreadable(f"{content.path} cannot be read as a list of ids: {error}") from error
     if not isinstance(listed, list) or any(isinstance(name, list | dict) for name in listed):
         raise Unreadable(f"{content.path} is not a list of ids")
     return listed
+
+
+def _parse_array(content: Content) -> list[Any]:
+    (tensor,) = open_archive(content).tensors.values()
+    if len(tensor.shape) != 1 or not (tensor.is_text or tensor.dtype in _WHOLE):
+        raise ValueError("it is not one row of texts or whole numbers")
+    names: list[Any] = tensor.read_array().tolist()
+    return [name.decode("utf-8", "replace") if isinstance(name, bytes) else name for name in names]
+
+
+def _parse_csv(text: str) -> tuple[list[list[str]], int, int]:
+    """The rows, the column of the ids, and the first row that is not a header."""
+    rows = [row for row in csv.reader(io.StringIO(text, newline="")) if row]
+    header = [name.strip().lower() for name in rows[0]] if rows else []
+    column = next((place for place, name in enumerate(header) if name in _ID_NAMES), None)
+    return rows, column or 0, 0 if column is None else 1
 
 
 def get_layout(content: Content) -> Layout:
@@ -168,6 +204,30 @@ def write_vectors(ours: Content, layout: Layout, ids: Sequence[str], matrix: Arr
         for name in layout.archive.tensors:
             archive.writestr(zipfile.ZipInfo(f"{name}.npy"), members[name], kind)  # dated 1980, always
     return out.getvalue()
+
+
+def write_ids(file: Content, ids: Sequence[str]) -> bytes:
+    """Other ids in the format of a file of ids."""
+    listed = parse_ids(file)
+    names = [*map(_to_listed(listed), ids)]
+    if file.suffix == "npy":
+        return _to_npy(np.array(names, "<i8" if names and type(names[0]) is int else "U"), is_fortran=False)
+    data = file.read_whole()
+    if file.suffix == "json":
+        return write_json(data, [((), names)])
+    end = "\r\n" if b"\r\n" in data else "\n"
+    lines = [*map(str, names)]
+    if file.suffix == "csv":
+        rows, _, first = _parse_csv(data.decode("utf-8-sig"))
+        if any(len(row) > 1 for row in rows):
+            raise Unreadable(
+                f"{file.path} has more columns than that of the ids, so it cannot be joined with its vectors"
+            )
+        out = io.StringIO()
+        csv.writer(out, lineterminator=end).writerows([*rows[:first], *([name] for name in lines)])
+        return out.getvalue().encode()
+    text = end.join(lines) + (end if data.endswith(b"\n") or not data else "")
+    return text.encode()
 
 
 def _to_npy(array: Array, *, is_fortran: bool) -> bytes:

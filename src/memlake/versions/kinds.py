@@ -7,6 +7,7 @@ A record is light: its functions load what they need when they are called.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from memlake import versions
@@ -45,6 +46,7 @@ class Joined(NamedTuple):
     conflicts: tuple[InnerConflict, ...] = ()
     why: str = ""
     notes: tuple[str, ...] = ()  # what somebody should know of the joined content
+    beside: Mapping[str, Entry] = MappingProxyType({})  # what other paths become by that, whatever is chosen here
 
 
 class Kind(NamedTuple):

@@ -57,11 +57,33 @@ class Outcome(NamedTuple):
             history.objects.write(self.made[oid].data, links=self.made[oid].links)
 
 
-class Making:
-    """The objects that a merge reads, stored ones and those it made itself."""
+Roots = tuple[bytes, bytes, bytes]  # of the trees of base, ours, theirs
 
-    def __init__(self, history: History, made: Mapping[str, Made] = MappingProxyType({})) -> None:
-        self.history, self.made = history, dict(made)
+
+class Making:
+    """The objects that a merge reads, stored ones and those it made itself. `find_roots` finds the trees it joins."""
+
+    def __init__(
+        self,
+        history: History,
+        made: Mapping[str, Made] = MappingProxyType({}),
+        find_roots: Callable[[], Roots] | None = None,
+    ) -> None:
+        self.history, self.made, self._find_roots = history, dict(made), find_roots
+
+    def over(self, find_roots: Callable[[], Roots]) -> Making:
+        """The same objects, for a merge of other trees."""
+        other = Making(self.history, find_roots=find_roots)
+        other.made = self.made
+        return other
+
+    def find_beside(self, side: int, path: str) -> Entry | None:
+        """What another path holds on a side: 0 base, 1 ours, 2 theirs."""
+        if self._find_roots is None:
+            return None
+        found = tree.get(self.history.nodes.get_many, self._find_roots()[side], [path.encode()])
+        entry = next(map(codec.decode_entry, found.values()), None)
+        return None if entry == _UNDECIDED else entry
 
     def read(self, oid: str) -> bytes:
         return self.made[oid].data if oid in self.made else self.history.objects.read(oid)
@@ -84,6 +106,11 @@ def merge_commits(
     roots = history.root(ours), history.root(theirs)
     merged = _merge(making, (base, *roots), undecided=undecided, settle=settle)
     return join_kinds(history, merged, *roots)
+
+
+def find_base(history: History, ours: Commit | None, theirs: Commit | None) -> bytes:
+    """The tree that a merge of two commits compares both with."""
+    return _fold_bases(Making(history), merge_bases(history, ours, theirs) if ours and theirs else [])[0]
 
 
 def join_kinds(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
@@ -121,9 +148,10 @@ def merge_roots(
 
 
 def _merge(
-    making: Making, roots: tuple[bytes, bytes, bytes], *, undecided: Undecided = MappingProxyType({}),
+    making: Making, roots: Roots, *, undecided: Undecided = MappingProxyType({}),
     settle: Settle = settle_nothing,
 ) -> Outcome:  # fmt: skip
+    making = making.over(lambda: roots)
     base, ours, theirs = roots
     mine = {change.path: change for change in making.history.diff_roots(base, ours)}
     other = {change.path: change for change in making.history.diff_roots(base, theirs)}
@@ -135,15 +163,21 @@ def _merge(
     }
     edits.update(_follow(making, mine, other, met))
     conflicts, half, notes = list[Conflict](), dict[str, Joined](), dict[str, tuple[str, ...]]()
+    beside = dict[str, Entry]()
     for path, (old, our, their) in met.items():
         edits.pop(path, None)
         joined = join_path(making, path, (old, our, their), settle)
         notes |= {path: joined.notes} if joined and joined.notes else {}
+        beside |= joined.beside if joined else {}
         if joined is None or joined.entry is None or joined.conflicts:
             conflicts.append(Conflict(path, undecided.get(path) if old == _UNDECIDED else old, our, their))
             half |= {path: joined} if joined else {}
         else:
             edits[path] = joined.entry
+    edits |= beside
+    for path in [path for path, entry in beside.items() if making.find_beside(1, path) == entry]:
+        del edits[path]
+    conflicts = [one for one in conflicts if one.path not in beside]
     ours_now = {path: change.new for path, change in mine.items()}
     conflicts.extend(_find_clashes(ours_now, edits, {conflict.path for conflict in conflicts}))
     conflicts.sort(key=lambda conflict: conflict.path)

@@ -319,9 +319,8 @@ def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Confl
 
     conflicts = apply_chosen(conflict for lane in LANES for conflict in outcome[lane].conflicts)
     verdict = _judge(here, pending, given, outcome["work"], conflicts)
-    outcome["work"], judged = strategy.settle_inside(
-        here.history, outcome["work"], settle, verdict.conflicts, verdict.inside
-    )
+    making = merge_to_stage.open_making(here, pending, outcome["work"].made)
+    outcome["work"], judged = strategy.settle_inside(making, outcome["work"], settle, verdict.conflicts, verdict.inside)
     still_open = {one.path for one in judged if one.path in verdict.inside and one.choice is None}
     reasons = {path: reason for path, reason in verdict.reasons.items() if path not in still_open}
     pending = pending._replace(reasons={**pending.reasons, **reasons})
@@ -410,11 +409,7 @@ def _merge_lanes(here: Checkout, pending: Pending, settle: Settle) -> dict[Lane,
             lane: merge_trees.merge_commits(history, here.head(lane), theirs[lane], settle) if theirs[lane] else nothing
             for lane in LANES
         }
-    target = history.get(pending.target or "")
-    then = merge_to_stage.root_without(here, target, pending.lost) if pending.lost else history.root(target)
-    parent = history.root(refs.commit_of(history, pending.parent))
-    ours = history.root(here.head()) if pending.commit else merge_to_stage.stage_root(here)
-    base, theirs_root = (then, parent) if pending.verb == REVERT else (parent, then)
+    base, ours, theirs_root = merge_to_stage.find_roots(here, pending)
     outcome = merge_trees.merge_roots(history, base, ours, theirs_root, settle=settle)
     return {"work": merge_trees.join_kinds(history, outcome, ours, theirs_root), "memory": nothing}
 

@@ -7,8 +7,10 @@ has to compute the merge again, and giving it up finds everything it changed.
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterable, Mapping, Sequence, Set
+from types import MappingProxyType
 from typing import Any
 
 from memlake.errors import Conflict as ConflictError
@@ -16,9 +18,9 @@ from memlake.records import Change, Commit, Conflict, Entry, MergeHow
 from memlake.versions.checkout import journal, update, worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.local import MERGED, Tracked
-from memlake.versions.checkout.pending import Pending, encode
+from memlake.versions.checkout.pending import MERGE, REVERT, Pending, encode
 from memlake.versions.history import merge_trees, refs
-from memlake.versions.history.merge_trees import Making, Outcome
+from memlake.versions.history.merge_trees import Made, Making, Outcome, Roots
 from memlake.versions.kinds import Joined
 from memlake.versions.operation import Found
 from memlake.versions.paths import FILES, file_path, parents
@@ -38,6 +40,24 @@ def stage_root(here: Checkout) -> bytes:
     planned = here.history.plan(here.base(), edits)
     here.history.nodes.remember(planned.nodes)
     return planned.root
+
+
+def find_roots(here: Checkout, pending: Pending) -> Roots:
+    """The trees of files that what is pending joins."""
+    history = here.history
+    if pending.verb == MERGE:
+        theirs = refs.commit_of(history, pending.theirs)
+        return merge_trees.find_base(history, here.head(), theirs), history.root(here.head()), history.root(theirs)
+    target = history.get(pending.target or "")
+    then = root_without(here, target, pending.lost) if pending.lost else history.root(target)
+    parent = history.root(refs.commit_of(history, pending.parent))
+    ours = history.root(here.head()) if pending.commit else stage_root(here)
+    return (then, ours, parent) if pending.verb == REVERT else (parent, ours, then)
+
+
+def open_making(here: Checkout, pending: Pending, made: Mapping[str, Made] = MappingProxyType({})) -> Making:
+    """For joining again what is pending. The trees are found only if somebody looks beside a path."""
+    return Making(here.history, made, find_roots=functools.cache(lambda: find_roots(here, pending)))
 
 
 def write_merge(

@@ -66,7 +66,7 @@ def _find_met(here: Checkout, paths: tuple[str, ...]) -> list[_Met]:
             listed = "  ".join(plain(one.path) for one in conflicts[:5])
             raise NotFound(f"{plain(path)!r} is not in conflict. Nothing was changed.", hint=f"In conflict: {listed}")
     settle = strategy.make_settle(here, pending)
-    making = Making(here.history)
+    making = merge_to_stage.open_making(here, pending)
     found = []
     for one in conflicts:
         if not paths or matches(one.path, paths):
@@ -194,7 +194,7 @@ def _settle(here: Checkout, chosen: Sequence[tuple[_Met, Mapping[str, str]]], ve
     if not chosen:
         return
     pending = get_pending(here)
-    making, settled, still_open = Making(here.history), list[Conflict](), list[Conflict]()
+    making, settled, still_open = merge_to_stage.open_making(here, pending), list[Conflict](), list[Conflict]()
     for met, sides in chosen:
         made = _settle_one(here, pending, making, (met, sides))
         (settled if made.choice else still_open).append(made)
@@ -259,7 +259,8 @@ def _refuse_edited(here: Checkout, met: Conflict) -> None:
 
 def open_again(here: Checkout, conflicts: Sequence[Conflict]) -> tuple[Change, ...]:
     """Put what the merge wrote into files of conflicts back into them; their choices are open again."""
-    pending, making = get_pending(here), Making(here.history)
+    pending = get_pending(here)
+    making = merge_to_stage.open_making(here, pending)
     settle, opened = strategy.make_settle(here, pending), list[Conflict]()
     for one in conflicts:
         if not one.places:

@@ -139,12 +139,11 @@ def count_places(outcome: Outcome) -> dict[str, int]:
 
 
 def settle_inside(
-    history: History, outcome: Outcome, settle: Settle, conflicts: tuple[Conflict, ...], inside: Set[str]
+    making: Making, outcome: Outcome, settle: Settle, conflicts: tuple[Conflict, ...], inside: Set[str]
 ) -> tuple[Outcome, tuple[Conflict, ...]]:
     """Conflicts where the side chosen for some paths is that of their open places; the outcome has what that makes."""
     if not inside:
         return outcome, conflicts
-    making = Making(history, outcome.made)
     settled = tuple(_settle_open(making, one, outcome, settle) if one.path in inside else one for one in conflicts)
     return outcome._replace(made=making.made), settled
 
