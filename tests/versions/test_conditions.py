@@ -56,6 +56,21 @@ def test_a_bare_name_is_of_the_room_that_is_meant() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "strict"),
+    [
+        ("id = 17 and column != 'unit price'", 'id == 17 && column != "unit price"'),
+        ("column = unit price", 'column == "unit price"'),
+        ("unit price >= 2", 'row["unit price"] >= 2'),
+        ('"a = b" = x AND c = "y and z"', 'row["a = b"] == "x" && c == "y and z"'),
+        ("path = [id=17].v && n < 3", 'path == "[id=17].v" && n < 3'),
+        ("a = true", "a == true"),
+    ],
+)
+def test_what_people_leave_out_is_understood(text: str, strict: str) -> None:
+    assert conditions.parse_typed(text, bare="row").comparisons == conditions.parse(strict, bare="row").comparisons
+
+
+@pytest.mark.parametrize(
     ("text", "at", "why"),
     [
         ("", 1, "the name of a fact is missing"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,15 +22,14 @@ from memlake.versions.conditions import Comparison
 _COMPARE = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge
 }  # fmt: skip
-_SINGLE = re.compile(r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")|(?<![<>=!])=(?!=)""")
 _COLUMN = "column"
 Array = np.ndarray[Any, Any]
 
 
 def parse_where(text: str) -> tuple[Comparison, ...]:
-    """The comparisons of a condition on columns; `=` is meant as `==`."""
+    """The comparisons of a condition on columns."""
     try:
-        return conditions.parse(_SINGLE.sub(lambda found: found[1] or "==", text), bare=_COLUMN).comparisons
+        return conditions.parse_typed(text, bare=_COLUMN).comparisons
     except InvalidInput as error:
         error.hint = "Write it as: id = 17 && breed = 'shiba'"
         raise

@@ -23,6 +23,11 @@ _TOKEN = r"""\s*(?:(?P<number>-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)(?![\w.])
     |(?P<name>[^\W\d]\w*)
     |(?P<mark>&&|\|\||==|!=|<=|>=|=>|=<|<>|[<>=.\[\]()!-])
     |(?P<end>$))"""
+_QUOTED = r"""(?:"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+# One comparison as a person types it: what is compared, how, and with what; and where the next one begins.
+_WORDY = rf"""\s*(?P<name>{_QUOTED}|[^=!<>"'&|]+?)\s*(?P<operator>=>|=<|<>|==|!=|<=|>=|[=<>])\s*(?P<value>.+?)\s*"""
+_AND = rf"((?:{_QUOTED}|(?!&&|\s+and\s).)*)(?:&&|\s+and\s|$)"
+_LITERAL = rf"-?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|true|false|{_QUOTED}"
 _LONGEST = 1000  # characters: what a person types, or a rule says
 _MEANT = {"=": "==", "=>": ">=", "=<": "<=", "<>": "!=", "and": "&&", "AND": "&&", "or": "", "||": ""}
 _WORDS = {"true": True, "false": False}
@@ -52,7 +57,10 @@ class Comparison(NamedTuple):
         return f"{self.fact} {self.operator} {json.dumps(self.value, ensure_ascii=False)}"
 
     def holds(self, facts: Facts) -> bool:
-        found = self.fact.find(facts)
+        return self.compare(self.fact.find(facts))
+
+    def compare(self, found: Any) -> bool:
+        """Whether it holds of a value; not so of one of another type."""
         is_word = isinstance(found, str | bool) and type(found) is type(self.value)
         if not (is_word or (is_number(found) and is_number(self.value))):
             return False
@@ -86,6 +94,26 @@ def parse(text: str, *, bare: str = "") -> Condition:
     if reader.kind != "end":
         raise reader.refuse("there is more behind the comparison; only && joins two")
     return Condition(text.strip(), tuple(comparisons))
+
+
+def parse_typed(text: str, *, bare: str) -> Condition:
+    """Read a condition in which people may leave && and quotes out: `id = 17 and column = unit price`."""
+    if len(text) > _LONGEST:
+        return parse(text, bare=bare)  # which refuses it
+    parts = [found[1] for found in re.finditer(_AND, text, re.DOTALL | re.IGNORECASE) if found[0]]
+    return parse(" && ".join(_write_strictly(part, bare) for part in parts) or text, bare=bare)
+
+
+def _write_strictly(part: str, bare: str) -> str:
+    found = re.fullmatch(_WORDY, part, re.DOTALL)
+    if found is None or "||" in part:
+        return part.strip()
+    name, operator, value = found["name"], found["operator"], found["value"]
+    if not re.fullmatch(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*", name):
+        name = f"{bare}[{name if re.fullmatch(_QUOTED, name, re.DOTALL) else json.dumps(name)}]"
+    if not re.fullmatch(_LITERAL, value, re.DOTALL):
+        value = json.dumps(value, ensure_ascii=False)
+    return f"{name} {'==' if operator == '=' else operator} {value}"
 
 
 def parse_fact(text: str, *, bare: str = "") -> Fact:
@@ -136,7 +164,8 @@ class _Reader:
             raise self.refuse("the name of a fact is missing, such as metrics.accuracy")
         start, room = self.at, self.token
         self.advance()
-        if room not in ROOMS or (self.bare and (self.kind, self.token) not in (("mark", "."), ("mark", "["))):
+        is_room = (self.kind, self.token) in (("mark", "."), ("mark", "["))
+        if room not in (*ROOMS, self.bare) or (self.bare and not is_room):
             if not self.bare:
                 self.at = start
                 raise self.refuse(f"there is no fact {room!r}; facts are metrics.NAME and params.NAME")

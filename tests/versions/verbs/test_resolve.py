@@ -15,7 +15,6 @@ import memlake as ml
 from memlake.errors import InvalidInput
 from memlake.memories.memories import Draft
 from memlake.reports import Place
-from memlake.versions.verbs.resolve import parse_where
 from tests.versions.conftest import Keep
 
 BASE = {"lr": 0.1, "size": 8, "seed": 1, "tags": ["a"]}
@@ -224,12 +223,45 @@ def test_a_union_of_two_numbers_has_no_meaning(waiting: ml.Repo, here: Path) -> 
         waiting.pending_merge.resolve("ours", "other")
 
 
-def test_a_condition_is_read_as_people_write_it() -> None:
-    assert parse_where("id = 17 and column != 'unit price'") == [("id", "=", "17"), ("column", "!=", "unit price")]
-    assert parse_where("model.lr") == [("", "=", "model.lr")]
-    assert parse_where('id == "a = b"') == [("id", "=", "a = b")]
-    with pytest.raises(ml.errors.InvalidInput, match="picked by = and !="):
-        parse_where("id > 17")
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("id = 17", ["id=17: price"]), ("id == 17 && column == 'price'", ["id=17: price"]),
+        ("id = '17' and column = price", ["id=17: price"]), ("id >= 17", ["id=17: price", "id=18: name"]),
+        ("id < 17.5", ["id=17: price"]), ("id != 17", ["id=18: name"]), ("column != name", ["id=17: price"]),
+        ("id=17: price", []), ("place = id=17: price", ["id=17: price"]), ("id > 99", []),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_places_are_picked_in_the_language_of_all_conditions(
+    repo: ml.Repo, keep: Keep, where: str, expected: list[str], kind: str
+) -> None:
+    def rows(price: int, name: str) -> str:
+        cells = [(17, "tea", price), (18, name, 3), (19, "milk", 1)]
+        if kind == "csv":
+            return "id,name,price\n" + "".join(f"{a},{b},{c}\n" for a, b, c in cells)
+        return "".join(json.dumps({"id": a, "name": b, "price": c}) + "\n" for a, b, c in cells)
+
+    keep("base", {f"t.{kind}": rows(2, "coffee")})
+    repo.switch("dev", create=True)
+    keep("theirs", {f"t.{kind}": rows(5, "cocoa")})
+    repo.switch("main")
+    keep("ours", {f"t.{kind}": rows(4, "mocha")})
+    repo.merge("dev")
+    everything = {"id=17: price", "id=18: name"}
+    if not expected:
+        with pytest.raises(ml.errors.NotFound, match="no place in conflict fits"):
+            repo.pending_merge.resolve("ours", where=where)
+    else:
+        left = repo.pending_merge.resolve("ours", where=where)
+        assert {one.place for one in left} == everything - {*expected}
+
+
+def test_a_wrong_condition_for_places_is_refused_with_its_place(waiting: ml.Repo) -> None:
+    with pytest.raises(ml.errors.InvalidInput, match="wrong at character"):
+        waiting.pending_merge.resolve("ours", where="path = lr ||")
+    with pytest.raises(ml.errors.InvalidInput, match="wrong at character"):
+        waiting.pending_merge.resolve("ours", where="path =")
 
 
 @pytest.mark.parametrize("places", ["[]", '{"files/p.json": 1}', '{"files/p.json": ["lr"]}', "{", '"x"'])

@@ -19,9 +19,11 @@ from memlake.named_tuple import NamedTuple
 from memlake.objects.leases import Keeping
 from memlake.records import Change, Conflict, Entry, InnerConflict, Merged, MergeHow, count
 from memlake.reports import Place
+from memlake.versions import conditions
 from memlake.versions.checkout import worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.pending import STRATEGIES, Pending
+from memlake.versions.conditions import Comparison, is_number
 from memlake.versions.history.merge_trees import Making, Outcome, join_path
 from memlake.versions.kinds import Joined, kind_at
 from memlake.versions.paths import file_path, matches, plain
@@ -29,7 +31,7 @@ from memlake.versions.verbs import merge_to_stage, strategy
 
 SIDES = (*STRATEGIES, "both")
 _KEPT = 1000  # answers that are remembered
-_COMPARISON = re.compile(r"\s*([^=!<>\s][^=!<>]*?)\s*(!=|==|=)\s*(.+?)\s*")
+_NUMBER = re.compile(r"-?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
 class Wanted(NamedTuple):
@@ -142,37 +144,27 @@ def _pick(here: Checkout, met: _Met, wanted: Wanted) -> list[str]:
     if wanted.place:
         places = [one for one in places if one.place == wanted.place]
     if wanted.where:
-        conditions = parse_where(wanted.where)
-        places = [one for one in places if _fits(one, conditions)]
+        if not re.search("[=<>]", wanted.where):
+            places = [one for one in places if one.place == wanted.where.strip()]
+        else:
+            comparisons = conditions.parse_typed(wanted.where, bare="place").comparisons
+            places = [one for one in places if _fits(one, comparisons)]
     elif not wanted.place and met.conflict.choice is None:
         places = [one for one in places if one.choice is None]
     return [one.place for one in places]
 
 
-def parse_where(text: str) -> list[tuple[str, str, str]]:
-    """`id = 17 and column != price` as (name, operator, value); a text without an operator is the name of a place."""
-    conditions = []
-    for part in re.split(r"\s+and\s+", text.strip(), flags=re.IGNORECASE):
-        found = _COMPARISON.fullmatch(part)
-        if found is None and re.fullmatch(r"\s*[\w.]+\s*[<>]=?.*", part):
-            raise InvalidInput(
-                f"{part!r} is not a condition for places: they are picked by = and !=. Nothing was changed.",
-                hint="Write it as: id = 17 and column = price",
-            )
-        name, operator, value = found.groups() if found else ("", "=", part)
-        quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-        conditions.append((name, "!=" if operator == "!=" else "=", value[1:-1] if quoted else value))
-    return conditions
-
-
-def _fits(place: Place, conditions: Sequence[tuple[str, str, str]]) -> bool:
-    for name, operator, value in conditions:
-        known = {**place.where, "": place.place, "place": place.place}
-        if name not in known:
-            return False
-        held = known[name]
-        same = value == (held if isinstance(held, str) else json.dumps(held, default=str))
-        if same != (operator == "="):
+def _fits(place: Place, comparisons: Sequence[Comparison]) -> bool:
+    """Whether all comparisons hold. What a place is known by is text in one format and a number in another."""
+    known = {**place.where, "place": place.place}
+    for one in comparisons:
+        held = known.get(one.fact.name)
+        if isinstance(held, str) and is_number(one.value):
+            held = float(held) if _NUMBER.fullmatch(held) else held
+        if isinstance(one.value, str) and not isinstance(held, str):
+            held = json.dumps(held, default=str)
+        is_other = one.operator == "!=" and type(held) is not type(one.value)
+        if one.fact.name not in known or not (one.compare(held) or (is_other and not is_number(held))):
             return False
     return True
 
