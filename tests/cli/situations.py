@@ -55,7 +55,7 @@ DEV = f"{ONE}; switch -c dev; b=2; keep two; switch main"  # dev is one commit a
 APART = f"{ONE}; switch -c dev; a=2; keep two; switch main; a=3; keep three"  # a differs on both
 WAITS = (APART, "!merge dev")
 INSIDE = ('p.json={"a": 1, "b": 1}; keep one; switch -c dev; p.json={"a": 2, "b": 2}; keep two; switch main; p.json={"a": 3, "b": 1}; keep three', "!merge dev")  # one value of a file
-AGAIN = (*WAITS, "resolve --ours; merge --abort")  # a merge that was settled once
+AGAIN = (*WAITS, "resolve --ours; merge --continue; undo; undo; undo")  # a merge that was settled once
 MERGED = f"{ONE}; switch -c dev; b=2; keep two; switch main; c=3; keep three; merge dev"
 PICKING = (f"{APART}; d=1; keep four", "!cherry-pick dev")
 NO_MODEL = "config embedding.provider none"

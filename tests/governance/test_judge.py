@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -155,6 +156,29 @@ def test_a_wrong_preference_is_refused_before_anything_is_done(
 
 
 # -- rules of the branch --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("rule", "prefer", "said"),
+    [
+        ("margin = 0.1", {}, "within the margin of 0.1 (the margin is that of rule best)"),
+        ("margin = 0.001", {"margin": 0.1}, "within the margin of 0.1"),
+        ("margin = 0.001", {}, "theirs"),
+        ("margin = 0.1", {"lower_is_better": True}, "lower is better (--prefer, instead of rule best)"),
+        (
+            "margin = 0.1",
+            {"prefer": "metrics.recall"},
+            "does not record metrics.recall since it last changed (--prefer, inst",
+        ),
+    ],
+)
+def test_what_is_typed_goes_before_a_rule_but_not_below_its_margin(
+    repo: ml.Repo, sides: Sides, keep: Keep, rule: str, prefer: dict[str, Any], said: str
+) -> None:
+    sides(0.91, 0.93)
+    keep("rules", {"policy/merge.toml": f"[[rule]]\nid = 'best'\nprefer = 'metrics.f1'\n{rule}\n"})
+    (reason,) = repo.merge("dev", **{"prefer": "metrics.f1", **prefer}).reasons
+    assert said in reason
 
 
 def test_a_rule_prefers_for_the_paths_it_names(repo: ml.Repo, sides: Sides, keep: Keep) -> None:

@@ -25,9 +25,12 @@ from memlake.versions.verbs.merge import Case, Verdict
 def judge_merge(history: History, case: Case, prefer: Preference | None = None) -> Verdict:
     """Refuse the merge if a rule says so; choose for conflicts that a rule, or what was typed, can decide."""
     rules = read_rules(history, case.ours, "merge", case.branch)
-    preferring = [Rule("", "", prefer=prefer)] if prefer else [rule for rule in rules if rule.prefer]
-    conflicts = (*case.conflicts, *_find_joined(history, case, [rule for rule in preferring if rule.paths]))
-    decided = [_decide(history, case, conflict, preferring) for conflict in conflicts]
+    preferring = [rule for rule in rules if rule.prefer]
+    named = () if prefer else [rule for rule in preferring if rule.paths]
+    conflicts = (*case.conflicts, *_find_joined(history, case, named))
+    decided = [
+        _decide(history, case, conflict, _find_rule(conflict.path, preferring, prefer)) for conflict in conflicts
+    ]
     reasons = {one.conflict.path: one.reason for one in decided if one.reason}
     conflicts, inside = tuple(one.conflict for one in decided), {one.conflict.path for one in decided if one.inside}
     coming = [path for path in case.edits if path not in {one.path for one in conflicts}]
@@ -127,24 +130,44 @@ class _Decided(NamedTuple):
     inside: bool = False  # the choice is for its open places alone
 
 
-def _decide(history: History, case: Case, conflict: Conflict, rules: Iterable[Rule]) -> _Decided:
-    """Of several rules the first one decides. One that names paths wants what was scored, so it takes whole files."""
-    rule = next((rule for rule in rules if rule.is_about_path(conflict.path)), None)
-    if rule is None or rule.prefer is None or conflict.choice is not None or kind_at(conflict.path).lane != "work":
+class _Chosen(NamedTuple):
+    """What decides a path, and by whose word: that of a rule, or of whoever typed it."""
+
+    prefer: Preference
+    by: str = ""
+    takes_whole: bool = False  # a rule that names paths wants what was scored
+
+
+def _find_rule(path: str, rules: Iterable[Rule], typed: Preference | None) -> _Chosen | None:
+    """Of several rules the first one decides. What is typed goes before it, but not below its margin."""
+    rule = next((rule for rule in rules if rule.is_about_path(path)), None)
+    ruled = rule.prefer if rule else None
+    if rule is None or ruled is None:
+        return _Chosen(typed) if typed else None
+    if typed is None:
+        return _Chosen(ruled, f" (rule {rule.id})", bool(rule.paths))
+    if (typed.fact, typed.lower) != (ruled.fact, ruled.lower):
+        return _Chosen(typed, f" (--prefer, instead of rule {rule.id})")
+    if ruled.margin > typed.margin:
+        return _Chosen(ruled, f" (the margin is that of rule {rule.id})")
+    return _Chosen(typed)
+
+
+def _decide(history: History, case: Case, conflict: Conflict, chosen: _Chosen | None) -> _Decided:
+    if chosen is None or conflict.choice is not None or kind_at(conflict.path).lane != "work":
         return _Decided(conflict)
-    name, fact = plain(conflict.path), rule.prefer.fact
+    name, fact = plain(conflict.path), chosen.prefer.fact
     if case.ours is None or conflict.ours is None or conflict.theirs is None:
         return _Decided(conflict, f"{name}: undecided, because one side does not have it")
     sides = [
         read_path_facts(history, head, conflict.path)[fact.room].get(fact.name) for head in (case.ours, case.theirs)
     ]
-    choice, why = _compare(rule.prefer, *sides)
-    by = f" (rule {rule.id})" if rule.id else ""
+    choice, why = _compare(chosen.prefer, *sides)
     if choice is None:
-        return _Decided(conflict, f"{name}: undecided, because {why}{by}")
-    places = 0 if rule.paths else case.places.get(conflict.path, 0)
+        return _Decided(conflict, f"{name}: undecided, because {why}{chosen.by}")
+    places = 0 if chosen.takes_whole else case.places.get(conflict.path, 0)
     at = f" at {count(places, 'place')} that both changed" if places else ""
-    return _Decided(conflict._replace(choice=choice), f"{name}: {choice}{at}, because {why}{by}", bool(places))
+    return _Decided(conflict._replace(choice=choice), f"{name}: {choice}{at}, because {why}{chosen.by}", bool(places))
 
 
 def _compare(prefer: Preference, ours: Measured | None, theirs: Measured | None) -> tuple[str | None, str]:

@@ -37,8 +37,7 @@ class Merge(Merged):
     def choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         """Take "ours", "theirs" or of memories "both" for these paths; returns the conflicts that are left."""
         with self._repo._verb() as here:
-            remember = self._repo.settings.merge_rerere
-            return versions.merge.choose(here, side, self._find_paths(paths), remember=remember)
+            return versions.merge.choose(here, side, self._find_paths(paths))
 
     def places(self, *paths: SomePaths) -> tuple[Place, ...]:
         """Everything there is to decide, down to the value, the row or the cell; with paths, what is inside those."""
@@ -51,8 +50,7 @@ class Merge(Merged):
         """
         with self._repo._verb() as here:
             meant = self._find_paths(paths)
-            wanted = versions.resolve.Wanted(meant, where, place, self._repo.settings.merge_rerere)
-            return versions.resolve.resolve(here, side, wanted)
+            return versions.resolve.resolve(here, side, versions.resolve.Wanted(meant, where, place))
 
     def forget(self, *paths: SomePaths) -> int:
         """Forget how conflicts of these paths were resolved before, of all without paths; returns how many."""
@@ -72,7 +70,9 @@ class Merge(Merged):
         said = versions.merge.Conclusion(message, None, said_facts(metrics, params), self._repo._give())
         with self._repo._verb() as here:
             if (pending := here.local.find_pending()) and pending.rebase:
-                return Merge.of_rebase(self._repo, here, versions.rebase.go_on(here, message))
+                return Merge.of_rebase(
+                    self._repo, here, versions.rebase.go_on(here, message, remember=self._repo.settings.merge_rerere)
+                )
             return Merge.of(self._repo, versions.merge.conclude_pending(here, said))
 
     def skip(self) -> Merge:

@@ -8,6 +8,7 @@ are equal, so NULL is NULL and NaN is NaN wherever they meet.
 from __future__ import annotations
 
 import copy
+import difflib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -290,9 +291,11 @@ class Comparison:
             why = "whose values have no type in common" if both else "which is not a column of both sides"
             if wanted.origin != "declared":
                 plain = [name for name in names if name not in self.inner]
+                near = difflib.get_close_matches(str(missing), plain, n=1)
+                told = f"Columns of both are {', '.join(plain[:20])}." if plain else "They have no column in common."
                 raise Usage(
                     f"rows cannot be matched by {missing!r}, {why}. Nothing was compared.",
-                    hint=f"Columns of both are {', '.join(plain[:20])}." if plain else "They have no column in common.",
+                    hint=(f"Did you mean {near[0]!r}? " if near else "") + told,
                 )
             self.notes.append(f"the declared key names {missing!r}, {why}; another key was looked for")
         return self._find_key(pairs)

@@ -104,9 +104,15 @@ class Detail(NamedTuple):
 PATCH = Detail()
 
 
-def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detail = PATCH) -> View:
-    """How to read what changed in this repo. `worktree`: the new side is the working files."""
+def open_view(
+    repo: Repo, style: Style, *, worktree: bool = False, detail: Detail = PATCH, rows: Sequence[Row] = ()
+) -> View:
+    """How to read what changed in this repo. `worktree`: the new side is the working files.
+
+    A key that no table of `rows` has is refused.
+    """
     attributes = repo.attributes(detail.rev)  # reads nothing before a path is asked for
+    keyless = {row.path for row in rows if detail.key and row.old and row.new and _is_table(row.path)}
 
     def explain(row: Row, *, as_bytes: bool = False) -> Explanation | None:
         if not detail.inside:
@@ -120,6 +126,9 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detai
         except Purged:
             return None
         except InvalidInput as error:  # a key that this table does not have; the next one may
+            keyless.discard(row.path)
+            if rows and not keyless:
+                raise
             return insides.explain.Explanation("table", None, error.message)
 
     sides = reader(repo, worktree=False), reader(repo, worktree=worktree)
@@ -130,6 +139,11 @@ def open_view(repo: Repo, style: Style, *, worktree: bool = False, detail: Detai
 
     explain_bytes = functools.partial(explain, as_bytes=True)
     return View(style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, is_text, explain_bytes)
+
+
+def _is_table(path: str) -> bool:
+    kind = insides.file_types.find_type(path)
+    return kind is not None and kind.name == "table"
 
 
 def begins_as_text(repo: Repo, oid: str) -> bool:

@@ -94,12 +94,20 @@ def test_a_strategy_or_a_squash_needs_no_choice(run: Run, fork: Path) -> None:
 def test_a_merge_that_was_settled_before_says_so_and_waits_to_be_finished(run: Run, fork: Path) -> None:
     run("merge", "dev", code=1)
     run("resolve", "--theirs")
-    run("merge", "--abort")
+    run("merge", "--continue")
+    for _ in range(3):
+        run("undo")
     told = run("merge", "dev", code=1).err
     assert "3 places were resolved as before: p.json lr, p.json tags, t.txt line 1. Nothing is left to choose." in told
     run("merge", "--abort")
     assert run("conflicts", "--forget", "p.json").out == "Forgot 2 answers.\n"
     assert "1 place was resolved as before: t.txt line 1." in run("merge", "dev", code=1).err
+
+
+def test_two_sides_at_once_are_refused(run: Run, fork: Path) -> None:
+    run("merge", "dev", code=1)
+    assert "--theirs and --ours say different things" in run("resolve", "--theirs", "--ours", code=2).err
+    assert all(one["choice"] is None for one in run("conflicts", "--json").json["conflicts"])
 
 
 def test_a_memory_and_a_state_value_are_settled_by_the_same_verb(run: Run, fork: Path) -> None:

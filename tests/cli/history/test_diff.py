@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -41,9 +42,7 @@ def test_a_table_is_told_by_columns_rows_and_cells(pets: Path, run: Run) -> None
 
 def test_the_key_that_is_given_is_used(pets: Path, run: Run) -> None:
     assert "(matched by name)" in run("diff", "--key", "name").out
-    said = run("diff", "--key", "nome").lines
-    assert said[2].startswith("note: rows cannot be matched by 'nome', which is not a column of both sides")
-    assert "+4,hen,1,2" in said
+    assert run("diff", "--key", "nome", code=2).err.startswith("error: rows cannot be matched by 'nome', which is not")
 
 
 def test_json_holds_the_record_of_the_diff(pets: Path, run: Run) -> None:
@@ -165,3 +164,22 @@ def test_a_plot_replaces_neither_a_tracked_file_nor_one_that_is_compared(repo: P
     assert {(repo / name).read_bytes() for name in ("i.png", "sub/j.png", "own.png")} == {blue}
     run("diff", "--plot", "own.png", "i.png")
     assert (repo / "own.png").read_bytes() != blue
+
+
+def test_a_key_that_no_table_has_is_refused_with_the_columns_that_exist(
+    run: Run, repo: Path, keep: Callable[..., str]
+) -> None:
+    keep("base", **{"a.csv": "name,price\ntea,1\nmilk,2\n", "b.csv": "other,price\n1,1\n2,2\n", "p.json": "[1]\n"})
+    for name in ("a.csv", "b.csv"):
+        (repo / name).write_text((repo / name).read_text().replace("2\n", "3\n"))
+    (repo / "p.json").write_text("[2]\n")
+    told = run("diff", "--key", "nmae", "a.csv", code=2)
+    assert (
+        "cannot be matched by 'nmae'" in told.err
+        and "Did you mean 'name'? Columns of both are name, price." in told.err
+    )
+    assert "cannot be matched by 'nmae'" in run("diff", "--key", "nmae", "--json", code=2).err
+    assert "cannot be matched by 'nmae'" in run("diff", "--key", "nmae", code=2).err
+    some = run("diff", "--key", "name")  # one table has it
+    assert "matched by name" in some.out and "note: rows cannot be matched by 'name'" in some.out
+    assert run("diff", "--key", "nmae", "p.json").out

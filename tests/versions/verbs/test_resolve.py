@@ -365,20 +365,61 @@ def test_a_pick_takes_a_strategy_and_a_revert_knows_no_latest(fork: ml.Repo, her
 # -- answers given before ----------------------------------------------------------------------------
 
 
+def conclude_and_take_back(repo: ml.Repo) -> None:
+    """Finish the merge, whose answers are known then, and be where it began."""
+    repo.pending_merge.conclude()
+    while len(repo.commit_at().parents) > 1 or repo.status().doing:
+        repo.undo()
+
+
 def test_the_same_conflict_met_again_is_settled_as_before(fork: ml.Repo, here: Path) -> None:
     fork.merge("dev")
     fork.pending_merge.resolve("theirs", "p.json")
     fork.pending_merge.resolve("ours", "t.txt", place="line 2")
-    fork.pending_merge.abort()
+    fork.pending_merge.resolve("union", "t.txt", place="line 8")
+    conclude_and_take_back(fork)
+    assert fork.pending_merge.forget("t.txt") == 2
     again = fork.merge("dev")
-    assert again.recalled == (("files/p.json", "lr"), ("files/p.json", "tags"), ("files/t.txt", "line 2"))
-    assert [one.place for one in again.places() if one.choice is None] == ["line 8"]
+    assert again.recalled == (("files/p.json", "lr"), ("files/p.json", "tags"))
+    assert [one.place for one in again.places() if one.choice is None] == ["line 2", "line 8"]
     assert read(here) == JOINED | {"lr": 0.3, "tags": ["c"]}
     fork.undo()  # what was recalled, and then the merge itself
     assert read(here) == JOINED and len([one for one in again.places() if one.choice is None]) == 4
+
+
+def test_choices_of_a_merge_that_was_given_up_are_not_remembered(fork: ml.Repo) -> None:
+    fork.merge("dev")
+    fork.pending_merge.resolve("theirs", "p.json")
+    fork.pending_merge.choose("ours", "t.txt")
     fork.pending_merge.abort()
-    assert fork.pending_merge.forget("p.json") == 2
-    assert fork.merge("dev").recalled == (("files/t.txt", "line 2"),)
+    assert fork.merge("dev").recalled == () and fork.pending_merge.forget() == 0
+    fork.pending_merge.resolve("theirs", "p.json")
+    fork.undo()  # nor one that was taken back
+    fork.pending_merge.resolve("ours", "p.json")
+    fork.pending_merge.choose("theirs", "t.txt")
+    conclude_and_take_back(fork)
+    assert fork.merge("dev").recalled == (("files/p.json", "lr"), ("files/p.json", "tags"), ("files/t.txt", ""))
+    assert {one.choice for one in fork.pending_merge.places("p.json")} == {"ours"}
+
+
+def test_what_was_edited_is_not_remembered(fork: ml.Repo, keep: Keep, here: Path) -> None:
+    fork.merge("dev")
+    (here / "p.json").write_text("{}\n")
+    fork.add("p.json")
+    fork.pending_merge.resolve("theirs", "t.txt")
+    conclude_and_take_back(fork)
+    assert fork.merge("dev").recalled == (("files/t.txt", "line 2"), ("files/t.txt", "line 8"))
+
+
+def test_a_rebase_remembers_what_it_was_told(fork: ml.Repo) -> None:
+    fork.rebase("dev")
+    fork.pending_merge.resolve("theirs")
+    fork.pending_merge.abort()
+    assert fork.rebase("dev").recalled == ()
+    fork.pending_merge.resolve("theirs")
+    fork.pending_merge.conclude()
+    fork.undo()
+    assert fork.rebase("dev").recalled
 
 
 def test_nothing_is_remembered_where_the_setting_says_so(fork: ml.Repo, here: Path) -> None:
@@ -387,14 +428,14 @@ def test_nothing_is_remembered_where_the_setting_says_so(fork: ml.Repo, here: Pa
     with ml.open(here) as again:
         again.merge("dev")
         again.pending_merge.resolve("theirs")
-        again.pending_merge.abort()
+        conclude_and_take_back(again)
         assert again.merge("dev").recalled == () and again.pending_merge.forget() == 0
 
 
 def test_other_values_are_another_conflict(fork: ml.Repo, keep: Keep) -> None:
     fork.merge("dev")
     fork.pending_merge.resolve("theirs")
-    fork.pending_merge.abort()
+    conclude_and_take_back(fork)
     keep("slower", {"p.json": as_json(OURS | {"lr": 0.05})})
     recalled = fork.merge("dev").recalled
     assert ("files/p.json", "lr") not in recalled and ("files/p.json", "tags") in recalled
@@ -403,7 +444,7 @@ def test_other_values_are_another_conflict(fork: ml.Repo, keep: Keep) -> None:
 def test_a_purge_takes_the_answers_with_it(fork: ml.Repo, here: Path) -> None:
     fork.merge("dev")
     fork.pending_merge.resolve("theirs")
-    fork.pending_merge.abort()
+    conclude_and_take_back(fork)
     assert "B2" not in (fork._local.state("answers") or "B2")  # hashes alone
     fork.purge(next(entry.oid for _, entry in fork.ls("dev", "files/t.txt")), reason="test")
     assert fork._local.read_answers() == []
@@ -423,7 +464,7 @@ def test_a_vector_is_known_again_by_all_of_its_numbers(repo: ml.Repo, keep: Keep
     assert [one.place for one in repo.merge("dev").places()] == ["id=a"]
     repo.pending_merge.resolve("mean")
     assert np.load(here / "e.npz")["vectors"][0, 0] == 2.5
-    repo.pending_merge.abort()
+    conclude_and_take_back(repo)
     keep("ours, the last number alone", {"e.npz": embed(2, last=7)})
     assert repo.merge("dev").recalled == ()
     repo.pending_merge.abort()
@@ -479,7 +520,9 @@ def test_a_squash_is_a_commit_of_its_own_where_a_fast_forward_would_do(repo: ml.
 def test_a_rebase_settles_what_a_merge_settled_and_waits_for_the_rest(fork: ml.Repo, here: Path) -> None:
     fork.merge("dev")
     fork.pending_merge.resolve("theirs", "p.json")
-    fork.pending_merge.abort()
+    fork.pending_merge.choose("ours", "t.txt")
+    conclude_and_take_back(fork)
+    assert fork.pending_merge.forget("t.txt") == 1
     fork.switch("dev")
     waits = fork.rebase("main")  # the same two sides: ours is what is rebased onto
     assert waits.recalled == (("files/p.json", "lr"), ("files/p.json", "tags")) and read(here)["lr"] == 0.3

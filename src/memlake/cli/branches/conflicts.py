@@ -43,14 +43,14 @@ def conflicts(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], forget: 
 
 @verb()
 @click.argument("given", nargs=-1, metavar="[PATH]...", shell_complete=complete_with("path"))
-@click.option("--ours", "side", flag_value="ours", help="Take our side.")
-@click.option("--theirs", "side", flag_value="theirs", help="Take their side.")
-@click.option("--union", "side", flag_value="union", help="Take both: all lines, all items, both memories.")
-@click.option("--latest", "side", flag_value="latest", help="Take the side that was committed last.")
-@click.option("--mean", "side", flag_value="mean", help="Take the mean of two vectors.")
-@click.option("--edit", "side", flag_value="edit", help="Open the file in your editor, and take what you save.")
+@click.option("--ours", is_flag=True, help="Take our side.")
+@click.option("--theirs", is_flag=True, help="Take their side.")
+@click.option("--union", is_flag=True, help="Take both: all lines, all items, both memories.")
+@click.option("--latest", is_flag=True, help="Take the side that was committed last.")
+@click.option("--mean", is_flag=True, help="Take the mean of two vectors.")
+@click.option("--edit", is_flag=True, help="Open the file in your editor, and take what you save.")
 @click.option("--where", default="", metavar="CONDITION", help="Only the places that fit, as in 'id = 17'.")
-def resolve(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], side: str | None, where: str) -> None:
+def resolve(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], where: str, **sides: bool) -> None:
     """Settle conflicts. Only the places that both sides changed take the side; other edits of both are kept.
 
     \b
@@ -58,6 +58,10 @@ def resolve(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], side: str 
     memlake resolve PATH --ours            settle what is open in PATH
     memlake resolve PATH --theirs --where 'id = 17'
     """
+    named = [f"--{name}" for name, is_named in sides.items() if is_named]
+    if len(named) > 1:
+        raise Usage(f"{' and '.join(named)} say different things of the same places. Nothing was changed.")
+    side = named[0].removeprefix("--") if named else None
     meant = [find_path(repo, one) for one in given]
     if side not in (None, "edit"):
         say_left(repo, screen, repo.pending_merge.resolve(side, *meant, where=where))

@@ -60,7 +60,7 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
         newer = revs[-1].rpartition("..")[2] or "HEAD" if len(revs) == 2 or ".." in "".join(revs) else None
         sides = _find_sides(revs, staged=how["staged"])
     detail = take_detail(screen, how, "patch")._replace(rev=newer, revs=sides)
-    view = patches.open_view(repo, screen, worktree=worktree, detail=detail)
+    view = patches.open_view(repo, screen, worktree=worktree, detail=detail, rows=rows)
     if how["plot"] is not None:
         _write_plot(repo, rows, how["plot"], detail, worktree=worktree)
     if how["summarize"] and not how["quiet"]:

@@ -588,7 +588,7 @@ def _commit(here: Checkout, pending: Pending, lane: Lane, parents: tuple[Commit,
 # -- choosing -------------------------------------------------------------------------------------
 
 
-def choose(here: Checkout, side: str, paths: tuple[str, ...], *, remember: bool = False) -> tuple[Conflict, ...]:
+def choose(here: Checkout, side: str, paths: tuple[str, ...]) -> tuple[Conflict, ...]:
     """Settle conflicts with one side; returns what is still open."""
     get_pending(here)
     conflicts = here.local.conflicts()
@@ -603,8 +603,6 @@ def choose(here: Checkout, side: str, paths: tuple[str, ...], *, remember: bool 
     chosen = [conflict._replace(choice=side, chosen=None, places={}) for conflict in meant]
     named = " ".join(path.removeprefix(FILES) for path in paths)
     merge_to_stage.take_sides(here, chosen, (f"merge --{side}", named))
-    if remember:
-        resolve.remember_paths(here, side, (conflict.path for conflict in chosen))
     return tuple(conflict for conflict in here.local.conflicts() if conflict.choice is None)
 
 
@@ -629,9 +627,17 @@ def _check_side(here: Checkout, side: str, meant: list[Conflict]) -> None:
 
 
 def conclude_pending(here: Checkout, said: Conclusion) -> Merged:
-    """Conclude what waits, once every conflict has a choice."""
+    """Conclude what waits, once every conflict has a choice. Only then are choices remembered: it may be given up."""
     pending = get_pending(here)
     conflicts = list_chosen(here, pending)
+    judged = {one.path for one in conflicts if _is_why(pending.reasons.get(one.path, ""), one)}
+    answers = resolve.list_answers(here, apart=judged) if said.given.recall else []
+    merged = _conclude_pending(here, said, pending, conflicts)
+    resolve.remember(here, answers)
+    return merged
+
+
+def _conclude_pending(here: Checkout, said: Conclusion, pending: Pending, conflicts: tuple[Conflict, ...]) -> Merged:
     if not pending.commit:
         return Merged(None, changes=merge_to_stage.end_in_stage(here, pending))
     encode_facts(said.facts)

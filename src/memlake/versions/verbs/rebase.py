@@ -28,7 +28,7 @@ from memlake.versions.history.merge_trees import Making, Outcome
 from memlake.versions.operation import Before, Verb
 from memlake.versions.paths import FILES, file_path, parents
 from memlake.versions.text.merge3 import Names
-from memlake.versions.verbs import merge, merge_to_stage, strategy
+from memlake.versions.verbs import merge, merge_to_stage, resolve, strategy
 from memlake.versions.verbs.branch import refuse_waiting
 from memlake.versions.verbs.resolve import get_pending
 from memlake.versions.verbs.undo import operation, save_dirty
@@ -138,9 +138,10 @@ def rebase(here: Checkout, asked: Asked) -> Merged:
         return _arrive(here, _play(here, here.history.get(state.onto), state, asked.with_base))
 
 
-def go_on(here: Checkout, message: str | None = None) -> Merged:
+def go_on(here: Checkout, message: str | None = None, *, remember: bool = False) -> Merged:
     """Conclude the step that waits, and do the rest."""
     pending, state = _get_rebase(here)
+    answers = resolve.list_answers(here) if remember else []
     chosen = {(one.path, one.ours, one.theirs): one for one in merge.list_chosen(here, pending)}
     tip = _get_tip(here)
     outcome = _merge_step(here, tip, state.todo[0])
@@ -152,7 +153,9 @@ def go_on(here: Checkout, message: str | None = None) -> Merged:
     with Keeping(here.history.db, REBASE) as keeping:
         keeping.take()
         tip, state = _apply(here, (tip, state), outcome._replace(edits=edits), message)
-        return _arrive(here, _play(here, tip, state, pending.names.base))
+        merged = _arrive(here, _play(here, tip, state, pending.names.base))
+    resolve.remember(here, answers)
+    return merged
 
 
 def skip(here: Checkout) -> Merged:

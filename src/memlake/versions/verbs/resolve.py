@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from memlake.errors import Conflict as ConflictError
@@ -22,6 +22,7 @@ from memlake.reports import Place
 from memlake.versions import conditions
 from memlake.versions.checkout import worktree
 from memlake.versions.checkout.context import Checkout
+from memlake.versions.checkout.local import MERGED
 from memlake.versions.checkout.pending import STRATEGIES, Pending
 from memlake.versions.conditions import Comparison, is_number
 from memlake.versions.history.merge_trees import Making, Outcome, join_path
@@ -40,7 +41,6 @@ class Wanted(NamedTuple):
     paths: tuple[str, ...] = ()
     where: str = ""
     place: str = ""
-    remember: bool = False  # the answer, for the same conflict met again
 
 
 class _Met(NamedTuple):
@@ -123,8 +123,6 @@ def resolve(here: Checkout, side: str, wanted: Wanted) -> tuple[Place, ...]:
     ]
     detail = " ".join(file_path(one.conflict.path) for one, _ in named[:5])
     _settle(here, [(one, dict.fromkeys(places, side)) for one, places in named], (f"resolve --{side}", detail))
-    if wanted.remember:
-        _remember(here, [(one, place, side) for one, places in named for place in places])
     return _list_open(here, met)
 
 
@@ -300,18 +298,23 @@ def forget(here: Checkout, paths: tuple[str, ...]) -> int:
     return len(answers) - len(kept)
 
 
-def remember_paths(here: Checkout, side: str, paths: Iterable[str]) -> None:
-    """Remember that one side of these paths was taken whole."""
-    meant = set(paths)
-    _remember(here, [(_Met(one, MergeHow(), ()), "", side) for one in here.local.conflicts() if one.path in meant])
+def list_answers(here: Checkout, *, apart: Set[str] = frozenset()) -> list[list[str]]:
+    """How somebody settled what waits, to be remembered once it is concluded; `apart` are paths that nobody chose."""
+    chosen = [one for one in here.local.conflicts() if one.choice not in (None, MERGED) and one.path not in apart]
+    inside = tuple(one.path for one in chosen if one.choice == "file" and one.places)
+    whole = [_Met(one, MergeHow(), ()) for one in chosen if one.choice != "file"]
+    found = [(met, "", met.conflict.choice or "") for met in whole]
+    for met in _find_met(here, inside) if inside else ():
+        names = {inner.place for inner in met.inner}
+        found += [(met, place, side) for place, side in met.conflict.places.items() if place in names]
+    return [[_hash_place(here, met, place), _hash(here, met.conflict.path), side] for met, place, side in found]
 
 
-def _remember(here: Checkout, given: Sequence[tuple[_Met, str, str]]) -> None:
-    found = [[_hash_place(here, met, place), _hash(here, met.conflict.path), side] for met, place, side in given]
-    new = {key for key, *_ in found}
+def remember(here: Checkout, answers: Sequence[list[str]]) -> None:
+    new = {key for key, *_ in answers}
     with here.local.db.write():
         earlier = [one for one in here.local.read_answers() if one[0] not in new]
-        here.local.write_answers([*earlier, *found][-_KEPT:])
+        here.local.write_answers([*earlier, *answers][-_KEPT:])
 
 
 def _list_names(met: _Met) -> list[str]:
