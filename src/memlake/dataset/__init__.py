@@ -9,11 +9,21 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake.dataset import copy_version, datasets, erase, export, kind, merge_versions, search_rows, show_rows
+    from memlake.dataset import (
+        copy_version,
+        datasets,
+        erase,
+        export,
+        kind,
+        merge_versions,
+        params,
+        search_rows,
+        show_rows,
+    )
     from memlake.dataset.lineage import graph, provenance, rows
 
 __all__ = [
-    "copy_version", "datasets", "erase", "export", "graph", "kind", "merge_versions", "provenance", "rows",
+    "copy_version", "datasets", "erase", "export", "graph", "kind", "merge_versions", "params", "provenance", "rows",
     "search_rows", "show_rows",
 ]  # fmt: skip
 RECALL = "datasets.db"  # of a repo's folder; its name is known without Arrow

@@ -69,7 +69,7 @@ class Datasets:
         if branch is not None:
             name, version = f"{names.split_spec(name)[0]}@{branch}", None
         found = self.context.find(name, version, as_of)
-        feedback.report({"dataset": name if version is as_of is None else found.spec})
+        feedback.report({"dataset": name if version is as_of is None else found.spec, "spec": found.spec})
         return self.of(found)
 
     @check_names

@@ -17,19 +17,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake import config, contents, dataset, trust, versions
+from memlake.dataset.kind import DATASET
 from memlake.errors import Denied, InvalidInput, NotFound, Purged, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.leases import process_start_time
-from memlake.records import Commit, short
+from memlake.records import Commit, count, short
 from memlake.repo.find import init
 from memlake.repo.lineage import Thing, find_thing
+from memlake.repo.stages import find_packages
 from memlake.reports import Rebuilt
 from memlake.versions.paths import FILES
 
 if TYPE_CHECKING:
     from memlake.dataset.parts.version_record import Version
     from memlake.repo.repo import Repo
+    from memlake.versions.checkout.context import Checkout
 
 _SCRATCH = "memlake-rebuild-"
 _LARGE = 64 << 20  # bytes of a file that is written to the scratch folder only if it is a recorded input
@@ -52,11 +55,13 @@ class Recipe(NamedTuple):
     packages: Mapping[str, str] = {}
     missing: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    arguments: tuple[str, ...] = ()
 
     @property
     def grant(self) -> str:
         """What the user trusts: this program with these params over these files, some of which it may import."""
         told = [self.commit.oid, self.kind, self.name, self.text, dict(self.files), dict(self.params)]
+        told += [list(self.arguments)] if self.arguments else []
         return json.dumps(told, sort_keys=True, default=str)
 
 
@@ -99,9 +104,13 @@ def read_recipe(repo: Repo, thing: Thing) -> Recipe:
         raise InvalidInput("only versions of datasets and files can be rebuilt. Nothing was run.")
     path, entry, tip = thing.file
     here, name = repo._look(), path.removeprefix(FILES)
-    maker = versions.commit_facts.find_maker(here, tip, path, entry.oid)
-    facts = versions.commit_facts.read_facts(here, maker) if maker is not None else {}
-    uses = facts.get("uses") or []
+    maker, facts = _find_maker(here, tip, path, entry.oid)
+    known = {"path": path, "oid": entry.oid}
+    if maker is not None:
+        for run in facts["runs"] or ():
+            if known in run["wrote"]:
+                return _read_run(repo, name, maker, run)
+    uses = facts["uses"] or [] if maker is not None else []
     programs = [one for one in uses if str(one["path"]).startswith(FILES) and str(one["path"]).endswith(".py")]
     if any((one["path"], one["oid"]) == (path, entry.oid) for one in uses):
         programs = []  # the commit used it as it is: it was not made there
@@ -109,20 +118,58 @@ def read_recipe(repo: Repo, thing: Thing) -> Recipe:
         named = f"names {len(programs)} programs" if programs else "does not say which program made it"
         raise NotFound(
             f"{name} cannot be rebuilt: commit {short(maker.oid) if maker else '-'} {named}. Nothing was run.",
-            hint="Name the program when you commit: memlake commit -m MESSAGE --uses train.py",
+            hint="Let memlake note it before you commit: memlake run train.py\n"
+            "Or name the program when you commit: memlake commit -m MESSAGE --uses train.py",
         )
-    program = str(programs[0]["path"])
-    missing: list[str] = []
-    text = _read_object(repo, str(programs[0]["oid"]), program.removeprefix(FILES), missing)
-    parents = [_find_used(repo, one, missing) for one in uses if str(one["path"]).startswith("datasets/")]
-    files = {
-        str(one["path"]).removeprefix(FILES): str(one["oid"]) for one in uses if str(one["path"]).startswith(FILES)
-    }
-    missing += [f"{file} was purged or is not here" for file, oid in files.items() if not _has(repo, oid)]
+    run = {"program": programs[0], "params": facts["params"] or {}, "reads": uses}
+    return _read_run(repo, name, maker, run)
+
+
+def _find_maker(here: Checkout, tip: Commit, path: str, oid: str) -> tuple[Commit | None, dict[str, Any]]:
+    """The commit where a file was made, and what it says: not one that only took it over from another."""
+    maker = versions.commit_facts.find_maker(here, tip, path, oid)
+    while maker is not None:
+        facts = versions.commit_facts.read_facts(here, maker)
+        taken = [one["commit"] for one in facts["uses"] or () if (one["path"], one["oid"]) == (path, oid)]
+        source = here.history.get(taken[0]) if taken and taken[0] and here.history.has(taken[0]) else None
+        earlier = versions.commit_facts.find_maker(here, source, path, oid) if source is not None else None
+        if earlier is None or earlier.oid == maker.oid:
+            return maker, facts
+        maker = earlier
+    return None, {}
+
+
+def _read_run(repo: Repo, name: str, maker: Commit, run: Mapping[str, Any]) -> Recipe:
+    """The recipe of a file: its program, what that read, and the params it was given."""
+    told, missing = run["program"], list[str]()
+    program = str(told["path"]).removeprefix(FILES)
+    text = _read_text(repo, str(told["oid"] or ""))
+    params, own = dict(run["params"]), {*run.get("saved", ())}
+    for key in [key for key, value in params.items() if isinstance(value, str) and _HIDDEN in value]:
+        params.pop(key)
+        missing.append(f"param {key} was a secret and is not recorded")
+    if any(_HIDDEN in one for one in run.get("arguments", ())):
+        missing.append("a secret among its arguments was not recorded")
+    files: dict[str, str] = {}
+    parents = []
+    for one in [told, *run["reads"]]:
+        path, oid = str(one["path"]), str(one["oid"] or "")
+        if path.startswith(DATASET.folder):
+            parents += [_find_used(repo, one, missing)] if path not in own else []
+        elif path.startswith(FILES) and oid and _has(repo, oid):
+            files[path.removeprefix(FILES)] = oid
+        elif path.startswith(FILES):
+            why = "was too large to be hashed" if not oid else "was never committed, or was purged"
+            missing.append(f"{path.removeprefix(FILES)} {why}")
+        elif not os.path.isfile(path) or dataset.provenance.hash_file(path) != oid:
+            missing.append(f"{path} " + ("changed since" if os.path.isfile(path) else "is not here"))
+    if more := run.get("more"):
+        missing.append(f"{count(more, 'file')} that it read beside these are not recorded")
     return Recipe(
-        name, "script", program.removeprefix(FILES), text, maker, facts.get("params") or {}, files,
-        tuple(one for one in parents if one is not None), missing=tuple(dict.fromkeys(missing)),
-        notes=("a commit does not record versions of packages",),
+        name, "script", program, text, maker, params, files, tuple(one for one in parents if one is not None),
+        run.get("packages") or {}, tuple(dict.fromkeys(missing)),
+        () if run.get("packages") else ("the commit does not record versions of packages",),
+        tuple(run.get("arguments", ())),
     )  # fmt: skip
 
 
@@ -141,9 +188,9 @@ def _read_version(repo: Repo, version: Version) -> Recipe:
         missing.append(f"a secret in {name} was not recorded")
     parents = [_find_parent(repo, one, missing) for one in told.get("parents") or ()]
     files: dict[str, str] = {}
-    for origin in told.get("origins") or ():
-        for one in origin.get("files") or ():
-            _check_file(repo, one, files, missing)
+    read = [one for origin in told.get("origins") or () for one in origin.get("files") or ()]
+    for one in [*read, *(told.get("opened") or ())]:
+        _check_file(repo, one, files, missing)
     notes += [f"{one.get('uri')} is listed as it is now" for one in told.get("storages") or ()]
     params = {key: one.get("value") for key, one in (told.get("params") or {}).items() if one.get("from") != "default"}
     for key in [key for key, value in params.items() if isinstance(value, str) and _HIDDEN in value]:
@@ -206,11 +253,10 @@ def _has(repo: Repo, oid: str) -> bool:
         return False
 
 
-def _read_object(repo: Repo, oid: str, name: str, missing: list[str]) -> str:
+def _read_text(repo: Repo, oid: str) -> str:
     try:
-        return repo._history.objects.read(oid).decode("utf-8", "replace")
-    except (NotFound, Purged):
-        missing.append(f"{name} was purged or is not here")
+        return repo._history.objects.read(oid).decode("utf-8", "replace") if oid else ""
+    except (NotFound, Purged):  # a recipe says so of every file
         return ""
 
 
@@ -286,7 +332,7 @@ def _command(recipe: Recipe, work: Path) -> list[str]:
     (work / name).write_text(recipe.text, encoding="utf-8")
     if recipe.kind == "module":
         return [sys.executable, "-m", name.removesuffix(".py").removesuffix("/__main__").replace("/", ".")]
-    return [sys.executable, name]
+    return [sys.executable, name, *recipe.arguments]
 
 
 # -- what came of it ------------------------------------------------------------------------------
@@ -317,10 +363,11 @@ def _compare_file(repo: Repo, thing: Thing, recipe: Recipe, work: Path) -> Rebui
         return Rebuilt(recipe.of, False, why=f"{recipe.name} did not write {name}")
     if dataset.provenance.hash_file(str(file)) == entry.oid:
         return Rebuilt(recipe.of, True, notes=recipe.notes)
+    packages = _compare_packages(recipe.packages, find_packages(recipe.packages)) if recipe.packages else ()
     old = contents.content.open_stored(repo._history.objects, name, entry)
     with old, contents.content.open_file(name, file) as new:
         inside = contents.explain.explain(old, new, contents.explain.How(limit=1))
-    return Rebuilt(recipe.of, False, why="the bytes differ", inside=inside, notes=recipe.notes)
+    return Rebuilt(recipe.of, False, why="the bytes differ", inside=inside, packages=packages, notes=recipe.notes)
 
 
 # -- trust ----------------------------------------------------------------------------------------

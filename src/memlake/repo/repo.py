@@ -152,7 +152,7 @@ class Repo(Opened):
         return versions.diff.filter_changes(found, self._resolve_tree_paths(paths)) if paths else found
 
     def meta(self, commit: Commit, name: str) -> Any:
-        """Facts beside the content: "metrics", "params", "uses", or "about" (path -> what `add` noted)."""
+        """Facts beside the content: "metrics", "params", "uses", "runs", or "about" (path -> what `add` noted)."""
         oid = commit.meta.get(name)
         return versions.show.fact(self._look(), name, oid) if oid else None
 

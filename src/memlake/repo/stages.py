@@ -1,91 +1,35 @@
 """Stages: what a script read and wrote when it last ran, and whether any of that has changed since.
 
-What Python opens is seen by an audit hook, which a `sitecustomize` module in a folder of our own installs in the script
-and in every process it starts. What DuckDB reads for memlake is reported by memlake itself. What other native code
-reads is not seen. The records stand in local.db: without them every stage runs again.
+The records stand in local.db: without them every stage runs again, and a commit does not know what made its files.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
+from memlake import dataset, secrets, versions
 from memlake.dataset import feedback
+from memlake.dataset.kind import DATASET
+from memlake.dataset.lineage.opened_files import Opened
 from memlake.errors import Error
 from memlake.named_tuple import NamedTuple
-from memlake.versions.checkout.local import as_written
+from memlake.versions.checkout.local import as_written, pack_stat
+from memlake.versions.paths import FILES, file_problem
 
 if TYPE_CHECKING:
     from memlake.repo.repo import Repo
 
-HOOK = '''
-"""Notes which files this process opens, for the run that started it."""
-import os, sys
-_here = os.path.dirname(os.path.abspath(__file__))
-sys.path[:] = [one for one in sys.path if os.path.abspath(one or ".") != _here]
-
-def _install():
-    file = os.environ.get("MEMLAKE_RUN_OPENED")
-    if not file:
-        return
-    out = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    seen = set()
-    writing = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-
-    def note(kind, path):
-        if isinstance(path, int) or path is None:
-            return
-        path = os.path.abspath(os.fsdecode(path))
-        if (kind, path) not in seen:
-            seen.add((kind, path))
-            os.write(out, f"{kind}\\0{path}\\n".encode("utf-8", "surrogateescape"))
-
-    library = os.path.dirname(os.__file__) + os.sep
-
-    def is_meant(frame):
-        """Whether the script itself lists a folder, not the search for a module, nor memlake on its own account."""
-        while frame is not None:
-            name = frame.f_code.co_filename
-            parts = name.replace(os.sep, "/").split("/")
-            if name.startswith("<frozen importlib"):
-                return False
-            if not name.startswith(("<frozen", library)) or "site-packages" in parts:
-                return "memlake" not in parts or "storages" in parts
-            frame = frame.f_back
-        return False
-
-    def hook(event, args):
-        try:
-            if event == "open":
-                path, mode, flags = args
-                is_write = any(c in mode for c in "wax+") if mode else bool((flags or 0) & writing)
-                note("w" if is_write else "r", path)
-            elif event == "os.rename":
-                note("w", args[1])
-            elif event in ("os.listdir", "os.scandir"):
-                if is_meant(sys._getframe(1)):
-                    note("l", args[0] if args[0] is not None else ".")
-        except Exception:
-            pass
-
-    sys.addaudithook(hook)
-
-_install()
-_own = sys.modules.pop("sitecustomize", None)
-try:
-    import sitecustomize  # the one that ours hides, if there is one
-except ImportError:
-    pass
-if _own is not None:
-    sys.modules["sitecustomize"] = _own
-'''
-_NOT_INPUTS = ("/proc/", "/sys/", "/dev/", "/etc/", "/usr/", "/lib/")
-_OWN = ("/.memlake/", "/.git/")
+_HASHED = 256 << 20  # bytes of files that a run hashes
+_FILES = 1000  # files that a run read which a commit names
+_NAMES = 10_000  # of a folder beyond which their hash is kept
+Stamp = tuple[int, int, str]  # size, mtime in ns, SHA-256 or ""
 
 
 class Stage(NamedTuple):
@@ -106,54 +50,43 @@ class Seen(NamedTuple):
     datasets: tuple[str, ...] = ()
     saved: tuple[str, ...] = ()
     asked: tuple[str, ...] = ()  # names of params
+    versions: tuple[str, ...] = ()  # the specs that those datasets were then
+    tables: tuple[str, ...] = ()  # of the files it read, those that memlake read for it
+    params: Mapping[str, Any] = {}
+    metrics: Mapping[str, Any] = {}
+    libraries: tuple[str, ...] = ()
+    offered: Mapping[str, Sequence[str]] = {}  # names of params by the file that gives them
 
 
-def parse_seen(stage: Stage, opened: Path, report: Iterable[Mapping[str, Any]]) -> Seen:
+def parse_seen(stage: Stage, opened: Opened, report: Iterable[Mapping[str, Any]]) -> Seen:
     """What the hook and memlake's own report tell of a run."""
-    kinds: dict[str, dict[str, None]] = {"r": {}, "w": {}, "l": {}}
-    text = opened.read_bytes().decode("utf-8", "surrogateescape") if opened.exists() else ""
-    for line in text.split("\n"):
-        kind, _, path = line.partition("\0")
-        path = _find_source(path)
-        if path.startswith(f"{opened.parent}{os.sep}"):  # what this very hook and the report are written to
-            continue
-        if kind in kinds and _counts(path) and not (kind == "r" and path in kinds["w"]):
-            kinds[kind].setdefault(path)
     lines = list(report)
-    read = {os.path.abspath(path): None for one in lines for path in one.get("read", ())}
+    tables = {os.path.abspath(path): None for one in lines for path in one.get("read", ())}
     always = [stage.script, *([stage.params_file] if stage.params_file else [])]
-    reads = kinds["r"] | read | {os.path.abspath(path): None for path in always}
+    read = dict.fromkeys(opened.read) | tables | {os.path.abspath(path): None for path in always}
+
+    def list_told(key: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(one[key] for one in lines if key in one))
+
     return Seen(
-        tuple(path for path in reads if os.path.isfile(path)),
-        tuple(path for path in kinds["w"] if os.path.isfile(path)),
-        tuple(path for path in kinds["l"] if os.path.isdir(path)),
-        tuple(dict.fromkeys(one["dataset"] for one in lines if "dataset" in one)),
-        tuple(dict.fromkeys(one["saved"] for one in lines if "saved" in one)),
-        tuple(dict.fromkeys(one["param"] for one in lines if "param" in one)),
-    )
-
-
-def _find_source(path: str) -> str:
-    """The source of a module that was read as compiled code."""
-    folder, name = os.path.split(path)
-    if os.path.basename(folder) == "__pycache__" and name.endswith(".pyc"):
-        return os.path.join(os.path.dirname(folder), f"{name.split('.', 1)[0]}.py")
-    return path
-
-
-def _counts(path: str) -> bool:
-    """Whether a file can be an input or output: not one of Python, of the system, or of the repo itself."""
-    installed = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    below = any(path == one or path.startswith(one + os.sep) for one in installed)
-    is_temporary = "__pycache__" in path or path.endswith((".pyc", ".tmp"))
-    return not (below or is_temporary or path.startswith(_NOT_INPUTS) or any(part in f"{path}/" for part in _OWN))
+        tuple(path for path in read if os.path.isfile(path)),
+        tuple(path for path in opened.wrote if os.path.isfile(path)),
+        tuple(path for path in opened.listed if os.path.isdir(path)),
+        list_told("dataset"), list_told("saved"), list_told("param"), list_told("spec"), tuple(tables),
+        {one["param"]: one["value"] for one in lines if "value" in one and "param" in one},
+        {one["metric"]: one["value"] for one in lines if "metric" in one},
+        opened.libraries, {one["offered"]: one["names"] for one in lines if "offered" in one},
+    )  # fmt: skip
 
 
 # -- what is kept of a run ----------------------------------------------------------------------------
 
 
-def find_change(repo: Repo, stage: Stage) -> str | None:
-    """Why a stage has to run: what has changed since it last did; None if nothing has."""
+def find_change(repo: Repo, stage: Stage, later: Sequence[Stage] = ()) -> str | None:
+    """Why a stage has to run: what has changed since it last did; None if nothing has.
+
+    What stages that run after it wrote last time is no change, because it was not there yet when this one ran.
+    """
     known = repo._local.json_state(_key(repo, stage))
     if known is None:
         return "it was not run before"
@@ -162,12 +95,16 @@ def find_change(repo: Repo, stage: Stage) -> str | None:
             return "Python changed"
         if known["params"] != _choose_asked(stage, known["asked"]) or known["params_file"] != stage.params_file:
             return "its params changed"
+        records = [record for one in later if (record := repo._local.json_state(_key(repo, one))) is not None]
+        rewritten = {(path, stamp[2]) for record in records for path, stamp in record["wrote"].items()}
         for word, files in (("read", known["read"]), ("wrote", known["wrote"])):
-            for path, (size, mtime, digest) in files.items():
-                if _stamp_file(path, (size, mtime, digest)) != digest:
+            for path, stamp in files.items():
+                digest = _stamp_file(path, stamp)
+                if digest != stamp[2] and (word == "read" or (path, digest) not in rewritten):
                     return f"{_shorten(repo, path)}, which it {word}, changed"
-        for folder, digest in known["listed"].items():
-            if _stamp_folder(folder, known["wrote"]) != digest:
+        own = {*known["wrote"], *(path for path, _ in rewritten)}
+        for folder, names in known["listed"].items():
+            if _is_other_listing(folder, names, own):
                 return f"the files in {_shorten(repo, folder)} changed"
         for name, spec in known["datasets"].items():
             if _find_spec(repo, name) != spec:
@@ -176,28 +113,36 @@ def find_change(repo: Repo, stage: Stage) -> str | None:
         return f"{lost}, which it saved, is gone" if lost else None
 
 
-def note_run(repo: Repo, stage: Stage, seen: Seen, since: int) -> str | None:
+def note_run(repo: Repo, stage: Stage, seen: Seen, since: int, *, whole: bool) -> str | None:
     """Keep what a run that began then and ended well touched; returns the file that was edited meanwhile, if any.
 
-    What that run read of the file is not known, so nothing is kept, and the stage runs again.
+    What that run read of the file is not known, so nothing is kept, and the stage runs again. Unless files are to be
+    known `whole`, of many bytes size and time are kept instead of the content's hash.
     """
     if edited := [path for path in seen.read if os.stat(path).st_mtime_ns > since and path not in seen.wrote]:
         repo._local.set_state(**{_key(repo, stage): None})
         return _shorten(repo, edited[0])
-    wrote = {path: _read_stamp(path) for path in seen.wrote}
+    stamp = _Stamper(repo, [*seen.read, *seen.wrote], None if whole else _HASHED)
+    read, wrote = ({path: stamp(path) for path in paths} for paths in (seen.read, seen.wrote))
     record = {
         "python": sys.version,
         "params": _choose_asked(stage, seen.asked),
         "asked": list(seen.asked),
         "params_file": stage.params_file,
-        "read": {path: _read_stamp(path) for path in seen.read},
+        "read": read,
         "wrote": wrote,
-        "listed": {path: _stamp_folder(path, wrote) for path in seen.listed},
+        "listed": {path: _list_names(path, wrote) for path in seen.listed},
         "datasets": {name: _find_spec(repo, name) for name in seen.datasets},
         "saved": list(seen.saved),
     }
     repo._local.set_state(**{_key(repo, stage): json.dumps(record)})
+    versions.run_notes.note_run(repo._local, _describe_run(repo, stage, seen, read, wrote))
     return None
+
+
+def list_asked(repo: Repo, stage: Stage) -> tuple[str, ...]:
+    """The params that a stage which is skipped asked for when it last ran."""
+    return tuple((repo._local.json_state(_key(repo, stage)) or {}).get("asked", ()))
 
 
 def _choose_asked(stage: Stage, asked: Sequence[str]) -> dict[str, str]:
@@ -216,7 +161,94 @@ def _shorten(repo: Repo, path: str) -> str:
     return path.removeprefix(root) if path != root[:-1] else "."
 
 
-def _read_stamp(path: str) -> tuple[int, int, str]:
+# -- what a commit records of a run -------------------------------------------------------------------
+
+
+def _describe_run(
+    repo: Repo, stage: Stage, seen: Seen, read: Mapping[str, Stamp], wrote: Mapping[str, Stamp]
+) -> dict[str, Any]:
+    """The program, what it read and what it wrote, as `run_notes` keeps it. Secrets are masked.
+
+    Of what lies outside of the repo, only the program and what memlake read for it count: other files are mostly
+    settings and caches of libraries.
+    """
+    script = os.path.abspath(stage.script)
+    names = {path: _name_file(repo, path) for path in {*read, *wrote, script}}
+    is_input = {path for path in read if path not in wrote and (names[path] != path or path in seen.tables)} - {script}
+    files = [
+        {"path": names[path], "commit": None, "oid": stamp[2] or None, "stamp": stamp[:2]}
+        for path, stamp in read.items()
+        if path in is_input
+    ]
+    given = {
+        name: dataset.params.describe_param(name, value, "")["value"]
+        for name, value in _choose_asked(stage, seen.asked).items()
+        if name not in seen.params
+    }
+    return {
+        "program": {"path": names[script], "commit": None, "oid": read[script][2] or None},
+        "arguments": [secrets.mask(one) for one in stage.arguments],
+        "params": {**given, **seen.params},
+        "metrics": dict(seen.metrics),
+        "packages": find_packages(seen.libraries),
+        "reads": [*filter(None, (_find_record(repo, spec) for spec in seen.versions)), *files[:_FILES]],
+        "more": max(0, len(files) - _FILES),
+        "saved": [f"{DATASET.folder}{spec.replace('@', '/')}" for spec in seen.saved],
+        "wrote": {names[path]: stamp for path, stamp in wrote.items() if names[path] != path},
+    }
+
+
+def _name_file(repo: Repo, path: str) -> str:
+    """The tree path of a file, which is its own path if it lies outside of the repo or cannot be kept."""
+    name = _shorten(repo, os.path.realpath(path)).replace(os.sep, "/")
+    return FILES + name if not os.path.isabs(name) and file_problem(name) is None else path
+
+
+def _find_record(repo: Repo, spec: str) -> dict[str, Any] | None:
+    """A version as a commit's `uses` names it."""
+    try:
+        return versions.commit.resolve_use(repo._look(), f"{DATASET.folder}{spec.replace('@', '/')}")
+    except Error:
+        return None
+
+
+def find_packages(libraries: Iterable[str]) -> dict[str, str]:
+    """The versions of what Python and these imported names are now."""
+    names = {*libraries} - {"sitecustomize"}
+    found = {"python": sys.version.split()[0], "memlake": metadata.version("memlake")}
+    for name in sorted(names):
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    if names - set(found):
+        owners = metadata.packages_distributions()  # slow, and few are named otherwise than what they are installed as
+        found |= {one: metadata.version(one) for name in names - set(found) for one in owners.get(name, ())}
+    return found
+
+
+# -- files and folders as they were -------------------------------------------------------------------
+
+
+class _Stamper:
+    """Stamps of files. What is tracked and unchanged is not hashed again; beyond a limit nothing is."""
+
+    def __init__(self, repo: Repo, paths: Sequence[str], limit: int | None) -> None:
+        self._names = {path: _shorten(repo, os.path.realpath(path)).replace(os.sep, "/") for path in paths}
+        self._tracked = repo._local.find_tracked(name for name in self._names.values() if file_problem(name) is None)
+        self._left = limit
+
+    def __call__(self, path: str) -> Stamp:
+        facts = os.stat(path)
+        row = self._tracked.get(self._names[path])
+        if row is not None and row.entry is not None and not row.racy and row.stat == pack_stat(facts):
+            return facts.st_size, facts.st_mtime_ns, row.entry.oid
+        if self._left is not None and not path.endswith(".py"):
+            if facts.st_size > self._left:
+                return facts.st_size, facts.st_mtime_ns, ""
+            self._left -= facts.st_size
+        return _read_stamp(path)
+
+
+def _read_stamp(path: str) -> Stamp:
     facts = os.stat(path)
     with open(path, "rb") as file:
         return facts.st_size, facts.st_mtime_ns, hashlib.file_digest(file, "sha256").hexdigest()
@@ -226,23 +258,36 @@ def _stamp_file(path: str, known: Sequence[Any]) -> str | None:
     """The digest of a file, which is read only if its size is as known and its time is not; None if it is gone."""
     try:
         facts = os.stat(path)
-        if facts.st_size != known[0]:
-            return None
-        return str(known[2]) if facts.st_mtime_ns == known[1] else _read_stamp(path)[2]
+        if facts.st_mtime_ns == known[1] and facts.st_size == known[0]:
+            return str(known[2])
+        return _read_stamp(path)[2]
     except OSError:
         return None
 
 
-def _stamp_folder(folder: str, wrote: Iterable[str]) -> str:
-    """The names in a folder, without what the stage itself wrote there."""
-    own = {os.path.basename(path) for path in wrote if os.path.dirname(path) == folder}
+def _list_names(folder: str, wrote: Iterable[str]) -> list[str] | str:
+    """The names in a folder; of very many their hash, without those that the stage itself wrote."""
+    names = sorted(name for name in os.listdir(folder) if name not in ("__pycache__", ".memlake"))
+    if len(names) <= _NAMES:
+        return names
+    own = _list_own(folder, wrote)
+    text = "\0".join(name for name in names if name not in own)
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _list_own(folder: str, wrote: Iterable[str]) -> set[str]:
+    return {os.path.basename(path) for path in wrote if os.path.dirname(path) == folder}
+
+
+def _is_other_listing(folder: str, known: list[str] | str, wrote: Iterable[str]) -> bool:
+    """Whether names came or went, but for files that this stage and later ones wrote."""
     try:
-        names = sorted(
-            name for name in os.listdir(folder) if name not in own and name not in ("__pycache__", ".memlake")
-        )
+        names = _list_names(folder, wrote)
     except OSError:
-        return ""
-    return hashlib.sha256("\0".join(names).encode("utf-8", "surrogateescape")).hexdigest()
+        return True
+    if isinstance(names, str) or isinstance(known, str):
+        return names != known
+    return not {*names} ^ {*known} <= _list_own(folder, wrote)
 
 
 def _find_spec(repo: Repo, name: str) -> str | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake.versions.checkout import attributes, bare, globs, rev, scratch, status, update, worktree
+    from memlake.versions.checkout import attributes, bare, globs, rev, run_notes, scratch, status, update, worktree
     from memlake.versions.history import log, merge_trees, refs
     from memlake.versions.lineage import commit_facts, graph
     from memlake.versions.upkeep import backup, doctor, fsck, gc, purge, rebuild, rescue
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
 
 _ROOMS = {
-    "checkout": ("attributes", "bare", "globs", "rev", "scratch", "status", "update", "worktree"),
+    "checkout": ("attributes", "bare", "globs", "rev", "run_notes", "scratch", "status", "update", "worktree"),
     "history": ("log", "merge_trees", "refs"),
     "lineage": ("commit_facts", "graph"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
@@ -46,7 +46,7 @@ _ROOMS = {
 __all__ = [
     "attributes", "backup", "bare", "bisect", "branch", "clean", "commit", "commit_facts", "diff", "doctor", "fsck",
     "gc", "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "nearest_tag", "promote", "purge",
-    "rebase", "rebuild", "refs", "rescue", "resolve", "rev", "scratch", "show", "stage", "stash", "status", "undo",
-    "update", "usage", "worktree", "write",
+    "rebase", "rebuild", "refs", "rescue", "resolve", "rev", "run_notes", "scratch", "show", "stage", "stash", "status",
+    "undo", "update", "usage", "worktree", "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

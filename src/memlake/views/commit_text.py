@@ -20,6 +20,7 @@ FORMATS = ("oneline", "short", "medium", "full")
 FORMAT_HELP = "oneline, short, medium, full, or text with %H %h %an %ae %ad %ar %s %b %P %T %D %d %n %%."
 DATE_HELP = "default, iso, iso-strict, relative, short, unix, or format:%Y-%m-%d."
 _MARK = re.compile(r"%(x[0-9a-fA-F]{2}|C\([^)]*\)|C(?:red|green|blue|reset)|[ac][neditrIs]|g[dsn]|[HhTtPpsbBnDdN%])")
+_NAMED = 5  # files that a run made
 _COLORS = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "magenta": "35", "cyan": "36", "bold": "1"}
 
 
@@ -114,13 +115,18 @@ def _at(move: Move) -> str:
 
 
 def _fact_lines(repo: Repo, style: Style, commit: Commit) -> Iterator[str]:
-    """What the commit says beside its content: `--metric`, `--param`, `--uses`."""
+    """What the commit says beside its content: `--metric`, `--param`, `--uses`, and what `memlake run` made of it."""
     for name in ("metrics", "params"):
         if name in commit.meta:
             facts = "  ".join(f"{key}={_plain(value)}" for key, value in repo.meta(commit, name).items())
             yield style.clean(f"{name.title()}: {facts}")
     for use in repo.meta(commit, "uses") or ():
         yield style.clean(f"Uses:   {paths.display(use['path'])}@{short(use['commit'] or commit.oid)}")
+    for run in repo.meta(commit, "runs") or ():
+        made, more = [paths.display(one["path"]) for one in run["wrote"]], ""
+        if len(made) > _NAMED:
+            made, more = made[:_NAMED], f" and {len(made) - _NAMED} more"
+        yield style.clean(f"Made:   {', '.join(made)}{more} by {paths.display(run['program']['path'])}")
 
 
 def _plain(value: object) -> object:

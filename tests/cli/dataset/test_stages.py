@@ -148,3 +148,33 @@ def test_untracked_files_are_not_carried_into_branches(run: Run, stages: Path) -
     run("commit", "-m", "ignore the log")
     run(*grid)
     assert (stages / "log.txt").read_text() == "preciousmoremore", "an ignored file stays where it is"
+
+
+def test_what_later_stages_write_into_a_listed_folder_is_no_change(run: Run, stages: Path) -> None:
+    (stages / "prepare.py").write_text(
+        "import glob\nopen('out/all', 'w').write(' '.join(sorted(glob.glob('out/*.csv') + glob.glob('*'))))\n"
+    )
+    (stages / "train.py").write_text("open('out/model', 'w').write(open('out/all').read()); open('top', 'w')\n")
+    (stages / "out").mkdir()
+    (stages / "out/1.csv").write_text("1")
+    assert ran(run) == ["prepare.py", "train.py"] and ran(run) == []
+    (stages / "out/2.csv").write_text("2")
+    assert ran(run) == ["prepare.py", "train.py"] and ran(run) == [], "now that they were there before it ran, too"
+    (stages / "out/1.csv").unlink()
+    assert ran(run) == ["prepare.py", "train.py"]
+
+
+def test_what_an_earlier_stage_writes_into_a_listed_folder_counts(run: Run, stages: Path) -> None:
+    (stages / "prepare.py").write_text("n = open('data/a').read()\nopen(f'data/made{n}', 'w').write('1')\n")
+    (stages / "train.py").write_text("import os\nopen('names', 'w').write(str(sorted(os.listdir('data'))))\n")
+    assert ran(run) == ["prepare.py", "train.py"] and ran(run) == []
+    (stages / "data/a").write_text("9")
+    assert ran(run) == ["prepare.py", "train.py"] and "made9" in (stages / "names").read_text()
+
+
+def test_a_file_that_a_later_stage_goes_on_writing_is_no_change(run: Run, stages: Path) -> None:
+    (stages / "prepare.py").write_text("open('log', 'w').write('one ')\n")
+    (stages / "train.py").write_text("open('log', 'a').write('two')\n")
+    assert ran(run) == ["prepare.py", "train.py"] and ran(run) == []
+    (stages / "log").write_text("three")
+    assert ran(run) == ["prepare.py", "train.py"] and (stages / "log").read_text() == "one two"

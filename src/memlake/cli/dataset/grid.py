@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memlake.cli.history.commit import parse_value
 from memlake.cli.screen import Screen
-from memlake.errors import AlreadyExists, Conflict, InvalidInput, Nothing, Usage
+from memlake.dataset import feedback
+from memlake.errors import AlreadyExists, Conflict, Error, InvalidInput, Nothing, Usage
 from memlake.records import short
 from memlake.repo import Repo
-from memlake.repo.stages import Seen, Stage, find_change, note_run
+from memlake.repo.stages import Seen, Stage, find_change, list_asked, note_run
 from memlake.views import words
 
-Run = Callable[..., tuple[int, Seen, list[dict[str, Any]]]]
+Run = Callable[[Screen, Stage, bool], tuple[int, Seen]]  # whether to watch it; its exit code and what it touched
 _MOST = 10_000  # combinations
 
 
@@ -37,9 +38,9 @@ def expand_grid(grid: Sequence[str]) -> list[dict[str, str]]:
 
 
 class Runner:
-    """Runs stages of a repo one after the other."""
+    """Runs stages one after the other. Without a repo, what they touch is not noted."""
 
-    def __init__(self, repo: Repo, screen: Screen, run: Run, *, if_changed: bool) -> None:
+    def __init__(self, repo: Repo | None, screen: Screen, run: Run, *, if_changed: bool) -> None:
         self._repo, self._screen, self._run, self._if_changed = repo, screen, run, if_changed
         self.wrote: list[str] = []
         self.metrics: dict[str, Any] = {}
@@ -47,23 +48,42 @@ class Runner:
     def run(self, stages: Sequence[Stage]) -> int:
         """Run these stages until one fails; returns its exit code."""
         self.wrote, self.metrics = [], {}
-        for stage in stages:
-            name = words.clean(stage.script)
-            why = find_change(self._repo, stage) if self._if_changed else None
-            if self._if_changed and why is None:
-                self._screen.note(f"skipped {name}: nothing that it read or wrote has changed")
-                continue
-            if self._if_changed:
-                self._screen.note(f"running {name}: {words.clean(str(why))}")
+        asked: list[str] = []
+        offered: dict[str, Sequence[str]] = {}
+        for number, stage in enumerate(stages, 1):
+            repo, name = self._repo, words.clean(stage.script)
+            if self._if_changed and repo is not None:
+                why = find_change(repo, stage, stages[number:])
+                if why is None:
+                    self._screen.note(f"skipped {name}: nothing that it read or wrote has changed")
+                    asked += list_asked(repo, stage)
+                    continue
+                self._screen.note(f"running {name}: {words.clean(why)}")
             since = time.time_ns()
-            code, seen, lines = self._run(self._screen, stage, watch=True)
+            code, seen = self._run(self._screen, stage, repo is not None)
             if code:
                 return code
-            if edited := note_run(self._repo, stage, seen, since):
-                self._screen.note(f"{words.clean(edited)} changed while {name} ran, so it will run again next time")
+            if repo is not None:
+                self._note(repo, stage, seen, since)
             self.wrote += seen.wrote
-            self.metrics |= {one["metric"]: one["value"] for one in lines if "metric" in one}
+            self.metrics |= seen.metrics
+            asked += seen.asked
+            offered |= seen.offered
+        for line in _warn_unused(stages[0], list(dict.fromkeys(asked)), offered):
+            self._screen.note(words.clean(line))
         return 0
+
+    def _note(self, repo: Repo, stage: Stage, seen: Seen, since: int) -> None:
+        """Keep what a run touched; that it cannot be kept is no reason to fail what ran well."""
+        name = words.clean(stage.script)
+        try:
+            edited = note_run(repo, stage, seen, since, whole=self._if_changed)
+        except Error as error:
+            self._screen.note(f"what {name} read is not recorded: {words.clean(str(error))}")
+            return
+        if edited:
+            then = "it will run again next time" if self._if_changed else "what it read is not recorded"
+            self._screen.note(f"{words.clean(edited)} changed while {name} ran, so {then}")
 
     # -- a branch for each combination ------------------------------------------------------------
 
@@ -72,6 +92,7 @@ class Runner:
     ) -> int:
         """Run each combination on a branch that begins here; at the end we are back. The first that failed is told."""
         repo, names = self._repo, _name_branches(combinations, pattern)
+        assert repo is not None
         state = repo.status()
         if repo.head is None or state.staged or state.unstaged or state.doing:
             raise Conflict(
@@ -108,6 +129,7 @@ class Runner:
     def _run_combination(self, name: str, stages: Sequence[Stage]) -> int:
         """Run and commit one combination; what a failed one left in tracked files is thrown away, for undo to find."""
         repo, told = self._repo, ", ".join(f"{key}={value}" for key, value in stages[0].params.items())
+        assert repo is not None
         self._screen.note(f"on {words.clean(name)}: {words.clean(told)}")
         code = self.run(stages)
         if code:
@@ -130,6 +152,19 @@ class Runner:
             return 0
         self._screen.line(f"{words.clean(name)} {short(made.oid)} {told}".rstrip())
         return 0
+
+
+def _warn_unused(stage: Stage, asked: Sequence[str], offered: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """Warnings about params that no script asked for, because most of them are misspelled."""
+    for name in feedback.find_unused(stage.params, asked):
+        near = feedback.find_nearest(name, asked)
+        yield f"warning: the script never asked for param {name}, so it had no effect." + (
+            f" Did you mean {near}?" if near else ""
+        )
+    for path, names in offered.items():
+        yield from feedback.warn_unused(path, names, asked)
+    if stage.params_file and not asked:
+        yield f"warning: the script never asked for a param, so {stage.params_file} had no effect."
 
 
 def _name_some(paths: Sequence[str]) -> str:

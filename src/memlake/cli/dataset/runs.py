@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,9 +19,9 @@ from memlake import open as open_repo
 from memlake.cli.arguments import JSON, SplitCommand, after_dashes, open_datasets, open_screen_only, verb
 from memlake.cli.dataset.grid import Runner, expand_grid
 from memlake.cli.screen import Screen
-from memlake.dataset import feedback
-from memlake.errors import NotFound, Usage
-from memlake.repo.stages import HOOK, Seen, Stage, parse_seen
+from memlake.dataset.lineage import opened_files
+from memlake.errors import Error, NotFound, Usage
+from memlake.repo.stages import Seen, Stage, parse_seen
 from memlake.views import words
 from memlake.views.dataset import run_line, run_lines
 
@@ -45,8 +45,11 @@ def run(screen: Screen, /, *, scripts: tuple[str, ...], given: tuple[str, ...], 
     What follows `--` are arguments of each script. At the end, the output lists what a script saved and measured. The
     first script that fails stops the others, and the exit code is its own.
 
+    In a repo, a commit of what a script wrote records the script, its params and what it read, for `memlake lineage`
+    and `memlake rebuild`. What Python and memlake open is seen; other native code is not.
+
     With --if-changed, a script is skipped if its source, the files and datasets it read and wrote, its params and its
-    arguments are as they were when it last ended well. What Python and memlake open is seen; other native code is not.
+    arguments are as they were when it last ended well.
 
     With --branch, what a combination wrote is committed on its branch with its params and metrics, for
     `memlake metrics 'hp/*'`. {n} is its number, and {NAME} the value of a param. Nothing runs while files are
@@ -60,31 +63,34 @@ def run(screen: Screen, /, *, scripts: tuple[str, ...], given: tuple[str, ...], 
     stages = [
         [Stage(script, after_dashes() or (), {**params, **one}, file) for script in scripts] for one in combinations
     ]
-    if how["pattern"] is None and not how["if_changed"]:
-        return next((code for row in stages for one in row if (code := _run_stage(screen, one)[0])), 0)
-    with open_repo() as repo:
+    with contextlib.ExitStack() as stack:
+        repo = None
+        try:
+            repo = stack.enter_context(open_repo())
+        except Error:
+            if how["pattern"] is not None or how["if_changed"]:
+                raise
         runner = Runner(repo, screen, _run_stage, if_changed=how["if_changed"])
         if how["pattern"] is None:
             return next((code for row in stages if (code := runner.run(row))), 0)
         return runner.run_on_branches(stages, combinations, how["pattern"])
 
 
-def _run_stage(screen: Screen, stage: Stage, watch: bool = False) -> tuple[int, Seen, list[dict[str, Any]]]:
-    """Run one script; returns its exit code, and if it is watched what it touched, and its report."""
+def _run_stage(screen: Screen, stage: Stage, watch: bool) -> tuple[int, Seen]:
+    """Run one script; returns its exit code, and if it is watched what it touched."""
     with tempfile.TemporaryDirectory() as folder:
-        report, opened = os.path.join(folder, "report"), Path(folder, "opened")
+        report, log = os.path.join(folder, "report"), Path(folder, "opened")
         command = [sys.executable, stage.script, *stage.arguments]
         environment = _environment(dict(stage.params), stage.params_file, report)
         if watch:
-            (Path(folder) / "sitecustomize.py").write_text(HOOK, encoding="utf-8")
+            (Path(folder) / "sitecustomize.py").write_text(opened_files.HOOK, encoding="utf-8")
             found = os.pathsep.join(part for part in (folder, environment.get("PYTHONPATH", "")) if part)
-            environment |= {"PYTHONPATH": found, "MEMLAKE_RUN_OPENED": str(opened)}
+            environment |= {"PYTHONPATH": found, "MEMLAKE_RUN_OPENED": str(log)}
         code = _wait(subprocess.Popen(command, env=environment))
         lines = _read_report(report)
-        unused = _unused_lines(stage.params, stage.params_file, lines) if code == 0 else ()
-        for line in [*_result_lines(lines), *unused]:
+        for line in _result_lines(lines):
             screen.note(words.clean(line))
-        return code, parse_seen(stage, opened, lines) if watch else Seen(), lines
+        return code, parse_seen(stage, opened_files.read_opened(log), lines)
 
 
 def _params(given: Sequence[str]) -> dict[str, str]:
@@ -105,7 +111,7 @@ def _environment(params: dict[str, str], file: str | None, report: str) -> dict[
 def _wait(process: subprocess.Popen[bytes]) -> int:
     """Waits until the script ends. It answers ^C itself, because it got the signal too."""
     while True:
-        with suppress(KeyboardInterrupt):
+        with contextlib.suppress(KeyboardInterrupt):
             code = process.wait()
             return code if code >= 0 else 128 - code  # as a shell tells of a signal
 
@@ -116,21 +122,6 @@ def _read_report(report: str) -> list[dict[str, Any]]:
             return [json.loads(line) for line in file]
     except FileNotFoundError:  # it saved nothing
         return []
-
-
-def _unused_lines(given: Iterable[str], file: str | None, lines: Sequence[dict[str, Any]]) -> Iterator[str]:
-    """Warnings about params that nothing asked for, because most of them are misspelled."""
-    asked = list(dict.fromkeys(one["param"] for one in lines if "param" in one))
-    for name in feedback.find_unused(given, asked):
-        near = feedback.find_nearest(name, asked)
-        yield f"warning: the script never asked for param {name}, so it had no effect." + (
-            f" Did you mean {near}?" if near else ""
-        )
-    offered = {one["offered"]: one["names"] for one in lines if "offered" in one}
-    for path, names in offered.items():
-        yield from feedback.warn_unused(path, names, asked)
-    if file and not asked:
-        yield f"warning: the script never asked for a param, so {file} had no effect."
 
 
 def _result_lines(lines: Sequence[dict[str, Any]]) -> Iterator[str]:

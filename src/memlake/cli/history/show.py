@@ -102,7 +102,7 @@ def _show_json(repo: Repo, screen: Screen, given: Sequence[str], look: Look, *, 
 
 def _shape(repo: Repo, screen: Screen, commit: Commit, look: Look) -> dict[str, object]:
     """A commit with its changes and the facts it carries."""
-    facts = {name: repo.meta(commit, name) for name in ("metrics", "params", "uses") if name in commit.meta}
+    facts = {name: repo.meta(commit, name) for name in ("metrics", "params", "uses", "runs") if name in commit.meta}
     return {**json_shapes.commit(commit, facts), "changes": change_shapes(repo, screen, commit, look)}
 
 

@@ -75,7 +75,8 @@ def _revoke(screen: Screen, folder: Path, repo_id: str) -> None:
 def _trust_program(screen: Screen, thing: str, *, yes: bool) -> None:
     with open_repo() as repo:
         recipe = rebuild.read_program(repo, thing)
-        screen.line(f"{screen.clean(recipe.of)} was made by {screen.clean(recipe.name)}:")
+        command = " ".join([recipe.name, *recipe.arguments])
+        screen.line(f"{screen.clean(recipe.of)} was made by {screen.clean(command)}:")
         screen.lines(f"  {screen.clean(line)}" for line in recipe.text.splitlines())
         screen.line(f"It would run over the files of commit {short(recipe.commit.oid)}, and may import them.")
         _ask(yes, f"If you do, run: memlake trust --program {pasted(thing)} --yes")

@@ -88,6 +88,9 @@ class Versions:
             named = f"{origin.get('kind')} {origin.get('name')}".strip()  # how `columns` names it
             for source in self._origin(origin):
                 self.graph.add_edge(source, target, _columns_from(known, named))
+        if opened := _list_records(told, "opened"):
+            for source in self._origin({"kind": "opened", "name": one.spec, "files": opened}):
+                self.graph.add_edge(source, target)
         for code in self._code(told):
             self.graph.add_edge(code, target, _columns_made(known))
         self.graph.add_facts(target, one.spec, params=one.params, metrics=one.metrics)

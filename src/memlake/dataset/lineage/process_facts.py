@@ -115,6 +115,7 @@ def tell_param(name: str, told: Mapping[str, Any]) -> None:
             asked_for(name)
         if _PARAMS.get(name) != told:
             _PARAMS[name] = dict(told)
+            feedback.report({"param": name, "value": told["value"]})
             _tell("params", {name: told["value"]}, {name: dict(told)})
 
 

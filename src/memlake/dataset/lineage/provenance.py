@@ -16,7 +16,7 @@ import pyarrow as pa
 from memlake import config
 from memlake.dataset import params, show_rows
 from memlake.dataset.expressions.columns import SHOWN, SHOWN_WHOLE, Column, Expression, Form, Literal, walk
-from memlake.dataset.lineage import process_facts
+from memlake.dataset.lineage import opened_files, process_facts
 from memlake.dataset.lineage import program as running_program
 from memlake.dataset.memo import code_origin
 from memlake.dataset.memo.fingerprint import Fingerprint
@@ -75,25 +75,37 @@ def add_git_state(told: dict[str, Any], git: Callable[[str], dict[str, Any]] = r
     return {**{key: value for key, value in told.items() if key != "folder"}, "git": state}
 
 
-def add_file_oids(told: dict[str, Any], root: str) -> dict[str, Any]:
+def add_file_oids(told: dict[str, Any], plan: Plan, root: str) -> dict[str, Any]:
     """With the hash of each file that was read, and for one inside the repo its path there: what it was is known then.
 
     A large file would take longer to hash than to read, so beyond a limit files keep their size and time alone.
     """
-    left = _HASHED
-    inside = os.path.realpath(root) + os.sep
-    for origin in told["origins"]:
-        for file in origin.get("files", ()):
-            size = file.get("size")
-            if size is None or size > left:
-                continue
-            left -= size
-            full = os.path.realpath(file["path"])
-            with contextlib.suppress(OSError):
-                file["oid"] = _hash_file(full, size, os.stat(full).st_mtime_ns)
-            if full.startswith(inside):
-                file["file"] = full.removeprefix(inside).replace(os.sep, "/")
-    return told
+    left, inside = _HASHED, os.path.realpath(root) + os.sep
+    also = _list_opened(plan, inside)
+    for file in [*(file for origin in told["origins"] for file in origin.get("files", ())), *also]:
+        size = file.get("size")
+        if size is None or size > left:
+            continue
+        left -= size
+        full = os.path.realpath(file["path"])
+        with contextlib.suppress(OSError):
+            file["oid"] = _hash_file(full, size, os.stat(full).st_mtime_ns)
+        if full.startswith(inside):
+            file["file"] = full.removeprefix(inside).replace(os.sep, "/")
+    return {**told, "opened": also} if also else told
+
+
+def _list_opened(plan: Plan, inside: str) -> list[dict[str, Any]]:
+    """Files of the repo that the script under `memlake run` opened until now, if it made rows or columns itself."""
+    nodes = column_sources.walk(plan)
+    sources = [node.origin for node in nodes if isinstance(node, Source)]
+    is_read = all(one.detail.get("paths") or one.kind in ("dataset", "storage", "persisted") for one in sources)
+    if is_read and not any(isinstance(node, Call) for node in nodes):
+        return []
+    own = {os.path.realpath(path) for one in sources for path in one.detail.get("paths", ())}
+    full = {path: os.path.realpath(path) for path in opened_files.read_own().read if not path.endswith(".py")}
+    paths = [path for path, real in full.items() if real.startswith(inside) and real not in own]
+    return [one for one in map(_file, paths[:_FILES]) if one["size"] is not None]
 
 
 def hash_file(path: str) -> str:

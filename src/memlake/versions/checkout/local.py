@@ -336,6 +336,11 @@ def pack_stat(stat: os.stat_result) -> bytes:
     return _STAT.pack(stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino, stat.st_mode)
 
 
+def unpack_size_and_time(stat: bytes | None) -> tuple[int, int] | None:
+    """The size and the mtime in ns that a stat of a row has."""
+    return None if stat is None else _STAT.unpack(stat)[:2]
+
+
 def is_racy(stat: os.stat_result, clock_ns: int) -> bool:
     """Whether a file read just now could still change without its stat changing (git's racy-clean rule)."""
     slack = _COARSE if stat.st_mtime_ns % 1_000_000_000 == 0 else _FINE

@@ -18,7 +18,7 @@ from memlake.versions.paths import plain
 
 LARGE = 10_000  # edits from which the tree is planned before the lock is taken
 Expected = Mapping[str, tuple[Entry | None, ...]]
-Facts = Mapping[str, Any]  # what a commit says beside its content: "metrics", "params", "uses"
+Facts = Mapping[str, Any]  # what a commit says beside its content: "metrics", "params", "uses", "runs"
 
 
 def encode_facts(facts: Facts) -> dict[str, bytes]:
@@ -36,9 +36,11 @@ def encode_facts(facts: Facts) -> dict[str, bytes]:
 
 def write_facts(objects: Objects, facts: Facts) -> dict[str, str]:
     """Store facts as objects; returns their oids by name, for a commit of the same transaction."""
-    links = [use["oid"] for use in facts.get("uses") or () if use["oid"]]
-    encoded = encode_facts(facts)
-    return {name: objects.write(data, links=links if name == "uses" else []) for name, data in encoded.items()}
+    links = {"uses": [use["oid"] for use in facts.get("uses") or () if use["oid"]]}
+    if runs := facts.get("runs"):  # what they read may never have been added
+        oids = {use["oid"] for run in runs for use in (run["program"], *run["reads"]) if use["oid"]}
+        links["runs"] = sorted(oids - objects.find_missing(oids))
+    return {name: objects.write(data, links=links.get(name, ())) for name, data in encode_facts(facts).items()}
 
 
 def record(

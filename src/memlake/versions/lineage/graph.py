@@ -94,9 +94,11 @@ class Graph:
             self.nodes[id] = Node(id, "file", name, f"commit {short(commit)}")
         return id
 
-    def add_facts(self, target: str, owner: str, *, params: Mapping[str, Any], metrics: Mapping[str, Any]) -> None:
-        """What a thing was configured with, and what was measured of it; `owner` recorded both."""
-        key = target if not owner.startswith("commit ") else owner
+    def add_facts(
+        self, target: str, owner: str, *, params: Mapping[str, Any], metrics: Mapping[str, Any], key: str = ""
+    ) -> None:
+        """What a thing was configured with, and what was measured of it; `owner` recorded both. `key` names the two."""
+        key = key or (target if not owner.startswith("commit ") else owner)
         for kind, facts in (("params", params), ("metrics", metrics)):
             if facts:
                 said = ", ".join(f"{name}={_brief(value)}" for name, value in facts.items())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from memlake.errors import Conflict, InvalidInput, NotFound, Nothing, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects.layout import now
 from memlake.records import Author, Change, Commit, Entry
-from memlake.versions.checkout import journal, rev, update, worktree
+from memlake.versions.checkout import journal, rev, run_notes, update, worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.journal import Goal, Plan
 from memlake.versions.checkout.local import Tracked
@@ -133,7 +134,10 @@ def _choose_message(saying: Saying, head: Commit | None) -> str:
 
 def _make_draft(here: Checkout, saying: Saying, message: str, staged: Mapping[str, Tracked]) -> Draft:
     edits = _edits_of(staged)
-    meta = write_facts(here.history.objects, _collect_facts(here, saying))
+    made = run_notes.find_makers(here.local, staged)
+    if made and saying.amend and (head := here.head()) is not None and (oid := head.meta.get(run_notes.FACT)):
+        made = [*json.loads(here.history.objects.read(oid)), *made]
+    meta = write_facts(here.history.objects, {**_collect_facts(here, saying), run_notes.FACT: made})
     if noted := [(row.path, row.about) for row in staged.values() if row.about]:
         meta["about"] = here.history.objects.write(file_notes.encode(noted))
     return Draft("work", edits, saying.author or here.author, message, now(), meta)
@@ -145,13 +149,13 @@ def _edits_of(staged: Mapping[str, Tracked]) -> dict[str, Entry | None]:
 
 def _collect_facts(here: Checkout, saying: Saying) -> dict[str, Any]:
     return {
-        "uses": [_resolve_use(here, text) for text in saying.uses],
+        "uses": [resolve_use(here, text) for text in saying.uses],
         "metrics": dict(saying.metrics or {}),
         "params": dict(saying.params or {}),
     }
 
 
-def _resolve_use(here: Checkout, text: str) -> dict[str, str | None]:
+def resolve_use(here: Checkout, text: str) -> dict[str, str | None]:
     """`PATH[@REV]` a file was made from: the path, the commit and the object it was then."""
     path, at, name = text.rpartition("@")
     if not at:
