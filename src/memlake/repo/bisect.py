@@ -14,6 +14,7 @@ from memlake.versions.history import refs
 
 if TYPE_CHECKING:
     from memlake.repo.repo import Repo
+    from memlake.versions.checkout.context import Checkout
     from memlake.versions.verbs.bisect import Marks
 
 _SKIP = 125  # exit codes, as of `git bisect run`
@@ -83,7 +84,10 @@ class Bisect:
 
     def start(self, bad: str | None = None, good: Sequence[str] = ()) -> Bisected | None:
         """Begin a search by hand. As soon as a bad and a good commit are known, the next to try is checked out."""
-        here = self._repo._look_at_files()
+        with self._repo._verb() as here:
+            return self._start(here, bad, good)
+
+    def _start(self, here: Checkout, bad: str | None, good: Sequence[str]) -> Bisected | None:
         if versions.bisect.find_marks(here) is not None:
             raise AlreadyExists(
                 "a bisect is under way already. Nothing was changed.", hint="End it with: memlake bisect reset"
@@ -91,22 +95,18 @@ class Bisect:
         marks = versions.bisect.Marks(here.local.state("head") or "")
         for verdict, name in [("bad", bad)] * (bad is not None) + [("good", one) for one in good]:
             marks = versions.bisect.add_mark(here, marks, verdict, str(name))
-        return self._go_on(marks)
+        return versions.bisect.go_on(here, marks, "start")
 
     def mark(self, verdict: str, rev: str = "HEAD") -> Bisected | None:
         """Say that a commit is "good" or "bad", or "skip" it; returns the result once it is known."""
-        here = self._repo._look_at_files()
-        return self._go_on(versions.bisect.add_mark(here, versions.bisect.get_marks(here), verdict, rev))
+        with self._repo._verb() as here:
+            marks = versions.bisect.add_mark(here, versions.bisect.get_marks(here), verdict, rev)
+            return versions.bisect.go_on(here, marks, f"{verdict} {short(marks.said[-1][1])}")
 
     def reset(self) -> None:
-        """End a search by hand, and go back to where HEAD was before it."""
-        here = self._repo._look_at_files()
-        head = versions.bisect.get_marks(here).head
-        if head.startswith("@"):
-            self._repo.switch(head[1:], detach=True)
-        else:
-            self._repo.switch(head)
-        versions.bisect.write_marks(here, None)
+        """End a search by hand, and go back to where HEAD was before it. `undo` passes over it."""
+        with self._repo._verb() as here:
+            versions.bisect.end(here)
 
     @property
     def marks(self) -> Marks:
@@ -121,11 +121,3 @@ class Bisect:
 
     def _refuse_closed(self) -> None:
         self._repo._refuse_closed()
-
-    def _go_on(self, marks: Marks) -> Bisected | None:
-        here = self._repo._look_at_files()
-        result, following, _ = versions.bisect.weigh(here, marks)
-        if following is not None and following.oid != self._repo.head:
-            self._repo.switch(following.oid, detach=True)  # refused over uncommitted work; then nothing was said
-        versions.bisect.write_marks(here, marks)
-        return result

@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib import metadata
 from typing import TYPE_CHECKING, Any
 
@@ -138,6 +138,17 @@ def note_run(repo: Repo, stage: Stage, seen: Seen, since: int, *, whole: bool) -
     repo._local.set_state(**{_key(repo, stage): json.dumps(record)})
     versions.run_notes.note_run(repo._local, _describe_run(repo, stage, seen, read, wrote))
     return None
+
+
+@contextlib.contextmanager
+def join_operations(repo: Repo, verb: str, detail: str) -> Iterator[list[str]]:
+    """Make one operation of all that is done inside, which ends where it began; the names of branches it left go in."""
+    since, kept = versions.undo.find_last_id(repo._look()), list[str]()
+    try:
+        yield kept
+    finally:
+        with repo._verb() as here:
+            versions.undo.note_branches(here, since, (verb, detail), kept)
 
 
 def list_asked(repo: Repo, stage: Stage) -> tuple[str, ...]:

@@ -42,6 +42,7 @@ class Before:
         self.commit: str | None = None  # the stage was exactly this commit's changes: not written down twice
         # Of a verb that only wrote memories: (branch, commit) of each write.
         self.memory: list[tuple[str, str]] | None = None
+        self.bisect: str | None = None  # of a verb of a bisect: what stood there, as JSON
 
 
 class Found(NamedTuple):
@@ -95,6 +96,7 @@ def as_json(before: Before) -> dict[str, Any]:
         "notes": before.notes,
         "commit": before.commit,
         "memory": before.memory,
+        "bisect": before.bisect,
     }
 
 
@@ -114,6 +116,7 @@ def from_json(data: dict[str, Any]) -> Before:
     before.commit = data["commit"]
     if (memory := data.get("memory")) is not None:
         before.memory = [(branch, oid) for branch, oid in memory]
+    before.bisect = data.get("bisect")
     return before
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import memlake as ml
 from tests.cli.conftest import Run
 
 Keep = Callable[..., str]
@@ -178,3 +179,25 @@ def test_a_file_that_a_later_stage_goes_on_writing_is_no_change(run: Run, stages
     assert ran(run) == ["prepare.py", "train.py"] and ran(run) == []
     (stages / "log").write_text("three")
     assert ran(run) == ["prepare.py", "train.py"] and (stages / "log").read_text() == "one two"
+
+
+def test_one_undo_takes_back_a_grid_and_redo_brings_it_again(run: Run, stages: Path, keep: Keep) -> None:
+    keep("before", note="1")
+    grid = ("run", "prepare.py", "train.py", "--grid", "lr=0.1,2,-1", "--branch", "hp/{n}")
+    run(*grid, code=3)
+    listed = run("branch", "--json").json["branches"]
+    assert [branch["name"] for branch in listed] == ["hp/1", "hp/2", "main"]
+    assert "run --branch hp/{n}" in run("undo").out
+    assert [branch["name"] for branch in run("branch", "--json").json["branches"]] == ["main"]
+    run("redo")
+    assert run("branch", "--json").json["branches"] == listed and run("cat", "hp/2:model.txt").out == "12.0"
+    run("undo")
+    assert "before" in run("undo").out, "then what was done before the grid"
+
+
+def test_a_grid_on_whose_branch_others_wrote_since_is_not_undone(run: Run, stages: Path) -> None:
+    run("run", "prepare.py", "--grid", "lr=1,2", "--branch", "hp/{n}")
+    with ml.open(stages) as repo:
+        repo.write({"files/note": b"1"}, "more", branch="hp/2")
+    assert "'hp/2' moved since; undo would lose that. Nothing was changed." in run("undo", code=1).err
+    assert [branch["name"] for branch in run("branch", "--json").json["branches"]] == ["hp/1", "hp/2", "main"]

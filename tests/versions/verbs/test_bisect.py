@@ -201,3 +201,34 @@ def test_what_contradicts_is_refused_and_not_noted(repo: ml.Repo, keep: Keep, he
     with pytest.raises(ml.errors.Conflict, match="uncommitted work"):
         repo.bisect.mark("skip")
     assert len(repo.bisect.marks.said) == 2 and (here / "a").read_text() == "mine"
+
+
+def test_undo_takes_back_one_step_with_what_was_said_and_redo_says_it_again(
+    repo: ml.Repo, keep: Keep, here: Path
+) -> None:
+    for number in range(20):
+        keep(f"c{number}", {"a": str(number)})
+    repo.bisect.start("HEAD", ["HEAD~19"])
+    first = repo.head
+    repo.bisect.mark("good")
+    second, said = repo.head, repo.bisect.marks.said
+    assert repo.undo().verb.startswith("bisect good") and repo.head == first and len(repo.bisect.marks.said) == 2
+    repo.redo()
+    assert repo.head == second and repo.bisect.marks.said == said
+    repo.undo()
+    repo.undo()
+    assert repo.branch_name == "main"
+    with pytest.raises(ml.errors.Nothing, match="no bisect"):
+        _ = repo.bisect.marks
+    repo.redo()
+    assert repo.head == first and len(repo.bisect.marks.said) == 2
+
+
+def test_after_a_search_undo_goes_on_with_what_was_before_it(repo: ml.Repo, keep: Keep, here: Path) -> None:
+    for number in range(9):
+        keep(f"c{number}", {"a": str(number)})
+    tip = repo.head
+    repo.bisect.start("HEAD", ["HEAD~8"])
+    repo.bisect.mark("good")
+    repo.bisect.reset()
+    assert repo.head == tip and repo.undo().verb == "commit" and repo.commit_at("HEAD").subject == "c7"

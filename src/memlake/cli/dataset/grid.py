@@ -13,7 +13,7 @@ from memlake.dataset import feedback
 from memlake.errors import AlreadyExists, Conflict, Error, InvalidInput, Nothing, Usage
 from memlake.records import short
 from memlake.repo import Repo
-from memlake.repo.stages import Seen, Stage, find_change, list_asked, note_run
+from memlake.repo.stages import Seen, Stage, find_change, join_operations, list_asked, note_run
 from memlake.views import words
 
 Run = Callable[[Screen, Stage, bool], tuple[int, Seen]]  # whether to watch it; its exit code and what it touched
@@ -90,7 +90,10 @@ class Runner:
     def run_on_branches(
         self, rows: Sequence[Sequence[Stage]], combinations: Sequence[Mapping[str, str]], pattern: str
     ) -> int:
-        """Run each combination on a branch that begins here; at the end we are back. The first that failed is told."""
+        """Run each combination on a branch that begins here; at the end we are back. The first that failed is told.
+
+        One `undo` takes all of it back.
+        """
         repo, names = self._repo, _name_branches(combinations, pattern)
         assert repo is not None
         state = repo.status()
@@ -113,17 +116,19 @@ class Runner:
                 f"branch {taken[0]!r} exists already. Nothing was run.",
                 hint="Choose another pattern, or remove the old branches.",
             )
-        start, failed = repo.branch_name, 0
-        begin = repo.head
-        for name, stages in zip(names, rows, strict=True):
-            repo.switch(name, create=True, at=begin)
-            code = self._run_combination(name, stages)
-            failed = failed or code
-            repo.switch(start or begin, detach=start is None)
-            if code:
-                repo.delete_branch(name, force=True)
-            if code >= 128:  # it was interrupted, and so are we
-                break
+        start, begin, failed = repo.branch_name, repo.head, 0
+        with join_operations(repo, "run", f"--branch {pattern}") as kept:
+            for name, stages in zip(names, rows, strict=True):
+                repo.switch(name, create=True, at=begin)
+                code = self._run_combination(name, stages)
+                failed = failed or code
+                repo.switch(start or begin, detach=start is None)
+                if code:
+                    repo.delete_branch(name, force=True)
+                else:
+                    kept.append(name)
+                if code >= 128:  # it was interrupted, and so are we
+                    break
         return failed
 
     def _run_combination(self, name: str, stages: Sequence[Stage]) -> int:

@@ -20,6 +20,8 @@ from memlake.versions.conditions import is_number
 from memlake.versions.history.bases import is_ancestor, reachable
 from memlake.versions.history.commits import History
 from memlake.versions.history.facts import scan_facts
+from memlake.versions.verbs import branch, undo
+from memlake.versions.verbs.undo import operation
 
 VERDICTS = ("good", "bad", "skip")
 _MOST = 20_000  # commits with merges among them whose ancestors are compared
@@ -210,6 +212,29 @@ def get_marks(here: Checkout) -> Marks:
 def write_marks(here: Checkout, marks: Marks | None) -> None:
     text = None if marks is None else json.dumps({"head": marks.head, "said": marks.said})
     here.local.set_state(**{_STATE: text})
+
+
+def go_on(here: Checkout, marks: Marks, said: str) -> Bisected | None:
+    """Keep what was said, and check out what is to be tried next: one operation, which undo takes back as one."""
+    result, following, _ = weigh(here, marks)
+    with operation(here, f"bisect {said}", files=True) as verb:
+        verb.before.bisect = json.dumps(here.local.json_state(_STATE))
+        if following is not None and following.oid != rev.resolve(here, "HEAD").oid:
+            # Refused over uncommitted work; then nothing was said.
+            branch.go(here, verb, following, branch.go_to_commit(here, following), force=False)
+        write_marks(here, marks)
+    return result
+
+
+def end(here: Checkout) -> None:
+    """Go back to where HEAD was. The search changed nothing then, so undo goes on with what was before it."""
+    head = get_marks(here).head
+    since = undo.find_last_id(here)
+    branch.switch(here, head.removeprefix("@"), branch.Going(detach=head.startswith("@")))
+    with here.local.db.write():
+        undo.mark_undone(here, since)
+        undo.mark_undone(here, 0, "bisect ")
+        write_marks(here, None)
 
 
 def add_mark(here: Checkout, marks: Marks, verdict: str, name: str) -> Marks:

@@ -230,6 +230,11 @@ def _choose_goal(here: Checkout, name: str, detach: bool) -> tuple[Goal, Commit 
     return Goal(commit.oid, f"@{commit.oid}", action, here.who), commit
 
 
+def go_to_commit(here: Checkout, commit: Commit) -> Goal:
+    """Where a detached HEAD is to stand."""
+    return Goal(commit.oid, f"@{commit.oid}", f"{rev.SWITCHED}{commit.oid}", here.who)
+
+
 def go(here: Checkout, verb: Verb, target: Commit | None, goal: Goal, *, force: bool) -> tuple[Change, ...]:
     """Move the working files to a commit. Uncommitted work stops it, or is saved for undo and dropped."""
     changes = update.target_changes(here.history, here.local, target)

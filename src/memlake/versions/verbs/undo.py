@@ -8,6 +8,7 @@ so it refuses when someone else built on them meanwhile.
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -151,6 +152,32 @@ def _describe_written(history: History, written: Sequence[tuple[str, str]]) -> s
     return f"{labels[0]} and {len(labels) - 1} more" if len(labels) > 1 else "".join(labels)
 
 
+def find_last_id(here: Checkout) -> int:
+    """The number of the last operation; those that follow have greater ones."""
+    return int((here.local.list_operations(1) or [(0,)])[0][0])
+
+
+def mark_undone(here: Checkout, since: int, start: str = "") -> None:
+    """Let undo pass over the operations after that one whose verb begins so: they are part of something larger."""
+    rows = here.local.list_operations(undone=False)
+    parts = [(row[0],) for row in rows if row[0] > since and row[1].startswith(start)]
+    here.local.db.run_many("UPDATE operation SET undone = 1 WHERE id = ?", parts)
+
+
+def note_branches(here: Checkout, since: int, said: tuple[str, str], names: Sequence[str]) -> None:
+    """Make one operation of all since then, which left these branches and all else as it was before."""
+    db = here.history.db
+    with here.local.db.write():
+        mark_undone(here, since)
+        before = Before(here.local.state("head") or "main", here.local.base, staged=[], doing=None)
+        for name in names:
+            heads = refs.find(db, name) or {}
+            moves = [(lane, oid) for lane, oid in heads.items() if oid is not None]
+            before.refs += [(refs.BRANCH, name, LANES.index(lane), None, here.history.seq(oid)) for lane, oid in moves]
+        if before.refs:
+            journal.write_operation(here.local, Kept(*said, before))
+
+
 def operations(here: Checkout, limit: int) -> list[Operation]:
     rows = here.local.list_operations(limit)
     return [Operation(id, verb, detail, time, bool(undone)) for id, verb, detail, time, undone, _ in rows]
@@ -229,7 +256,11 @@ def _take_back(here: Checkout, row: tuple[Any, ...], verb: str, undone: Mapping[
         _take_back_memory(here, before.memory, (verb, f"#{id} {done} {detail}".strip()), undone)
         return Operation(id, done, detail, time, True)
     with operation(here, verb, f"#{id} {done} {detail}".strip(), files=before.touches_files) as mine:
+        if before.bisect is not None:
+            mine.before.bisect = json.dumps(here.local.json_state("bisect"))
         _restore(here, mine, before, undone)
+        if before.bisect is not None:
+            here.local.set_state(bisect=None if before.bisect == "null" else before.bisect)
     return Operation(id, done, detail, time, True)
 
 
