@@ -22,7 +22,7 @@ SAME = (
     (r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d [+-]\d{4}", "<time>"),
     (r"\b\d+ (seconds?|minutes?) ago", "<ago>"),
     (r"\b\d+(\.\d)? [KM]?i?B\b", "<size>"),
-    (r"(?<![\w.])/\S+/(pets)\b", r"/home/ada/\1"),
+    (r"(?<![\w.])/\S+/(pets|shared|theirs)\b", r"/home/ada/\1"),
     (r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-(<id>|[0-9a-f]{12})", "<id>"),
     (r"\b\d{4}-\d\d-\d\d\b", "<date>"),
     (r" +", " "),

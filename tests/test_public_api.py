@@ -11,10 +11,10 @@ import pytest
 import memlake as ml
 
 NAMES = {
-    "Agent", "AudioFile", "Author", "C", "Chain", "Commit", "Error", "File", "ImageFile", "Repo", "TextFile", "Vector",
-    "VideoFile", "datasets", "errors", "func", "init", "lit", "metrics", "open", "param", "read_arrow", "read_csv",
-    "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet", "read_polars",
-    "read_records", "read_storage", "read_values",
+    "Agent", "AudioFile", "Author", "C", "Chain", "Commit", "Error", "File", "ImageFile", "Repo", "TextFile",
+    "Vector", "VideoFile", "clone", "datasets", "errors", "func", "init", "lit", "metrics", "open", "param",
+    "read_arrow", "read_csv", "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas",
+    "read_parquet", "read_polars", "read_records", "read_storage", "read_values",
 }  # fmt: skip
 GIVERS = {"C", "errors", "func", "metrics"}  # used by what is inside them
 HEAVY = (

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         read_values,
     )
     from memlake.records import Author, Commit
-    from memlake.repo import Repo, init
+    from memlake.repo import Repo, clone, init
     from memlake.repo import open_repo as open
 
 __version__ = "0.1.0"
@@ -53,13 +53,13 @@ _HOMES = {
         "read_jsonl read_pandas read_parquet read_polars read_records read_storage read_values"
     ),
     "memlake.records": "Author Commit",
-    "memlake.repo": "Repo init",
+    "memlake.repo": "Repo clone init",
 }
 __all__ = [
-    "Agent", "AudioFile", "Author", "C", "Chain", "Commit", "Error", "File", "ImageFile", "Repo", "TextFile", "Vector",
-    "VideoFile", "datasets", "errors", "func", "init", "lit", "metrics", "open", "param", "read_arrow", "read_csv",
-    "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas", "read_parquet", "read_polars",
-    "read_records", "read_storage", "read_values",
+    "Agent", "AudioFile", "Author", "C", "Chain", "Commit", "Error", "File", "ImageFile", "Repo", "TextFile",
+    "Vector", "VideoFile", "clone", "datasets", "errors", "func", "init", "lit", "metrics", "open", "param",
+    "read_arrow", "read_csv", "read_database", "read_dataset", "read_hf", "read_json", "read_jsonl", "read_pandas",
+    "read_parquet", "read_polars", "read_records", "read_storage", "read_values",
 ]  # fmt: skip
 _NAMED_OTHERWISE = {
     "errors": "memlake.errors",

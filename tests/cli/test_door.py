@@ -520,12 +520,6 @@ def test_an_error_shows_no_secret_that_was_typed(run: Run, repo: Path) -> None:
     assert "S3cr3tPass" not in said and "postgresql://app:[redacted: connection password]@db.internal" in said
 
 
-@pytest.mark.parametrize("verb", ["clone", "push", "pull", "fetch", "remote"])
-def test_a_verb_of_sharing_says_what_can_be_done_today(run: Run, verb: str) -> None:
-    ran = run(verb, "there", code=1)
-    assert "memlake backup" in ran.err and "copy its folder" in ran.err and "Did you mean" not in ran.err
-
-
 def test_a_backup_becomes_a_repo_with_files_by_the_line_that_is_advised(
     run: Run, story: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

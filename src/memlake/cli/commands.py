@@ -64,6 +64,13 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "promote": ("memlake.cli.branches.promote", "Take paths over to a branch exactly as another has them."),
         "stash": ("memlake.cli.branches.stash", "Put changes aside, and take them back later."),
     },
+    "Sharing": {
+        "clone": ("memlake.cli.sync.share", "Make a repo with the history of another."),
+        "remote": ("memlake.cli.sync.remote", "List the places this repo is shared with, and add more."),
+        "fetch": ("memlake.cli.sync.share", "Bring what a remote has."),
+        "pull": ("memlake.cli.sync.share", "Fetch, and join what came to this branch."),
+        "push": ("memlake.cli.sync.share", "Send branches and tags to a remote."),
+    },
     "Datasets": {
         "dataset": ("memlake.cli.dataset.group", "Look at datasets, compare, export, delete and restore them."),
         "run": ("memlake.cli.dataset.runs", "Run a script with params, and list what it saved."),
@@ -140,20 +147,8 @@ class LazyGroup(click.Group):
         return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
 
-_SHARING = ("clone", "push", "pull", "fetch", "remote", "sync")
-
-
 def _verb_hint(word: str) -> str:
     import difflib
-
-    if word in _SHARING:
-        return (
-            "memlake cannot exchange commits between repos yet. To hand over a whole repo, copy its folder, or: "
-            "memlake backup repo.tar\n"
-            "Then, in an empty folder: tar -xf repo.tar && memlake restore .\n"
-            "To hand over only memories: memlake memory export FILE\n"
-            "Then, in the other repo: memlake memory import FILE"
-        )
 
     near = difflib.get_close_matches(word, VERBS, n=3, cutoff=0.6)
     return f"Did you mean {' or '.join(repr(verb) for verb in near)}?" if near else "See `memlake --help`."

@@ -35,7 +35,7 @@ LIMIT = 64 << 20  # bytes after which a pack is sealed, its footer included; no 
 _LONGEST_FOOTER = 2 * LIMIT  # packs that gc joins share one; a file may be sparse, so its size is not a limit
 _LISTED = 64  # bytes of a footer that a record takes, without links
 BLOCK = 4096
-INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, CHUNKED, PART, DELTA = range(7)
+INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, CHUNKED, PART, DELTA, AWAY = range(8)
 DEPTH = 16  # steps from a delta to what is stored whole
 COPIED = {INLINE: PACKED, INLINE_ZSTD: PACKED_ZSTD, PART: PART}  # the form of the copy that a pack has of a row
 LARGEST = 2 << 20  # bytes of content of a delta: a few stored bytes can claim this many, so none may claim more
@@ -203,14 +203,15 @@ class PackWriter:
         if kind or self._fd >= 0:  # an error, or nothing came of it
             self.abandon()
 
-    def deliver(self, place: Place) -> Sealed:
+    def deliver(self, place: Place, nonce: bytes | None = None) -> Sealed:
         """Seal the pack and hand it to its place."""
-        sealed = self.seal()
+        sealed = self.seal(nonce)
         hand_over(sealed, place)
         return sealed
 
-    def seal(self) -> Sealed:
-        footer = msgpack.packb([self._repo, os.urandom(16), self.records])
+    def seal(self, nonce: bytes | None = None) -> Sealed:
+        """Finish the file. With a `nonce` of its records, the same pack made again has the same name."""
+        footer = msgpack.packb([self._repo, nonce or os.urandom(16), self.records])
         self._extend(footer + len(footer).to_bytes(8, "little") + END)
         self._flush()
         with disk.named_errors("writing a pack"):
@@ -250,13 +251,22 @@ def hand_over(sealed: Sealed, place: Place) -> None:
 
 def read_footer(place: Place, name: str) -> Footer:
     """The owner and the records of a sealed pack, checked against its name."""
+    return decode_footer(name, read_footer_bytes(place, name))
+
+
+def read_footer_bytes(place: Place, name: str) -> bytes:
+    """The footer of a sealed pack as it is in the file, not checked yet."""
     size = place.size(name)
     tail = place.get(name, max(0, size - 16), min(16, size))
     length = int.from_bytes(tail[:8], "little")
     whole = size >= len(MAGIC) + 16 and tail[8:] == END and length <= min(size - len(MAGIC) - 16, _LONGEST_FOOTER)
     if not whole or place.get(name, 0, len(MAGIC)) != MAGIC:
         raise Corrupt(f"pack {name} is not complete.", hint="Run memlake fsck --full.")
-    footer = place.get(name, size - 16 - length, length)
+    return place.get(name, size - 16 - length, length)
+
+
+def decode_footer(name: str, footer: bytes) -> Footer:
+    """The owner and the records that the bytes of a footer tell, checked against the name of its pack."""
     if hashlib.sha256(footer).hexdigest() != name:
         raise Corrupt(f"the footer of pack {name} is damaged.", hint="Run memlake fsck --full.")
     try:

@@ -80,23 +80,66 @@ def purge(objects: Objects, request: PurgeRequest) -> Purged:
         targets = _find_targets(objects, [*request.oids, *(request.loose or ())])
         if request.loose is not None:
             # Parts that nothing else links to: results of work on any rows, these among them.
-            left = (links for oid, links in objects.links().items() if bytes.fromhex(oid) not in targets)
-            linked = {bytes.fromhex(oid) for links in left for oid in links}
-            targets |= {oid for oid, _ in tables.scan_parts(db)} - linked
-        _store_deltas_whole(objects, targets)
-        rewritten = _rewrite_packs(objects, targets)
-        for old, sealed in rewritten:
-            swap_pack(objects, [old], sealed)
-        rows: dict[bytes, int] = dict(tables.list_sizes(db, targets))
-        tables.delete_objects_by_oid(db, targets)
+            targets |= {oid for oid, _ in tables.scan_parts(db)} - _list_linked(objects, targets)
+        rewritten, rows = _erase_rows(objects, targets)
         if rows:
             seq = _write_record(objects, request, rows)
         else:  # an earlier purge erased them already
             seq = max(seq for _, seq, _ in tables.list_tombstones_of(db, map(bytes.fromhex, request.oids)))
+    notes = _erase_files(objects, targets, rewritten)
+    return Purged(tuple(sorted(request.oids)), sum(rows.values()), len(rewritten), seq, notes)
+
+
+def obey(objects: Objects, record: PurgeRecord) -> Purged:
+    """Erase here what was purged in another copy of this repo, and keep the record of it. Once is enough."""
+    db, data = objects.db, record.encode()
+    digest, named = hashlib.sha256(data).digest(), {bytes.fromhex(oid) for oid in record.oids}
+    objects.packs.claim()
+    with db.write():
+        targets = _find_targets(objects, [oid.hex() for oid in tables.list_present(db, named)])
+        loose = tables.list_present(db, map(bytes.fromhex, record.loose))
+        # Clean content here may need what went with the purged content there.
+        targets |= loose - _list_linked(objects, targets) - _list_chunks(objects, targets)
+        rewritten, rows = _erase_rows(objects, targets)
+        seq = tables.find_purge_seq(db, digest)
+        if seq is None:
+            seq = next_seq(db)
+            tables.add_purge(db, digest, seq, data)
+        tombs = [(oid, seq, record.time, rows.get(oid, 0), record.reason, record.who, digest) for oid in named]
+        tables.add_tombstones(db, tombs)
+    notes = _erase_files(objects, targets | named, rewritten)
+    return Purged(record.oids, sum(rows.values()), len(rewritten), seq, notes)
+
+
+def _list_linked(objects: Objects, targets: set[bytes]) -> set[bytes]:
+    """What objects other than the targets link to."""
+    left = (links for oid, links in objects.links().items() if bytes.fromhex(oid) not in targets)
+    return {bytes.fromhex(oid) for links in left for oid in links}
+
+
+def _list_chunks(objects: Objects, targets: set[bytes]) -> set[bytes]:
+    """The chunks of objects other than the targets."""
+    lists = tables.scan_chunk_lists(objects.db)
+    return {chunk for oid, data in lists if oid not in targets for chunk, _ in decode_list(oid, data)}
+
+
+def _erase_rows(objects: Objects, targets: set[bytes]) -> tuple[list[tuple[str, Sealed | None]], dict[bytes, int]]:
+    """Take the targets out of packs and tables. Returns the packs that were replaced, and the sizes of what went."""
+    _store_deltas_whole(objects, targets)
+    rewritten = _rewrite_packs(objects, targets)
+    for old, sealed in rewritten:
+        swap_pack(objects, [old], sealed)
+    rows: dict[bytes, int] = dict(tables.list_sizes(objects.db, targets))
+    tables.delete_objects_by_oid(objects.db, targets)
+    return rewritten, rows
+
+
+def _erase_files(
+    objects: Objects, targets: set[bytes], rewritten: Sequence[tuple[str, Sealed | None]]
+) -> tuple[str, ...]:
     for old, _ in rewritten:
         objects.packs.delete(old)
-    notes = _sweep_files(objects, targets) + _empty_log(objects)
-    return Purged(tuple(sorted(request.oids)), sum(rows.values()), len(rewritten), seq, notes)
+    return _sweep_files(objects, targets) + _empty_log(objects)
 
 
 def _store_deltas_whole(objects: Objects, targets: set[bytes]) -> None:
@@ -166,10 +209,7 @@ def _find_targets(objects: Objects, oids: Sequence[str]) -> set[bytes]:
         targets.add(row[0])
         if row[2] == CHUNKED:
             chunks |= {chunk for chunk, _ in decode_list(row[0], row[6])}
-    shared = {
-        chunk for oid, data in tables.scan_chunk_lists(db) if oid not in targets for chunk, _ in decode_list(oid, data)
-    }
-    return targets | (chunks - shared - tables.list_whole(db, chunks))
+    return targets | (chunks - _list_chunks(objects, targets) - tables.list_whole(db, chunks))
 
 
 def _rewrite_packs(objects: Objects, targets: set[bytes]) -> list[tuple[str, Sealed | None]]:

@@ -6,7 +6,8 @@
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
 -- object: one row an object or chunk.
---   form      0 inline, 1 inline zstd, 2 in a pack, 3 in a pack zstd, 4 chunked, 5 a part, 6 in a pack as a delta
+--   form      0 inline, 1 inline zstd, 2 in a pack, 3 in a pack zstd, 4 chunked, 5 a part, 6 in a pack as a delta,
+--             7 at a remote only (data: its chunk list, if it has one)
 --   links     oids this object needs, 32 bytes each; gc, fsck and purge follow them and never parse content
 --   role      1 written as an object, 2 written as a chunk of one, 3 both
 --   touched   tick of the last write that relied on it; gc spares what was touched since a live lease began
@@ -16,6 +17,7 @@ CREATE TABLE IF NOT EXISTS object(
   id INTEGER PRIMARY KEY, oid BLOB NOT NULL UNIQUE, size INTEGER NOT NULL, form INTEGER NOT NULL, role INTEGER NOT NULL,
   pack INTEGER, start INTEGER, length INTEGER, touched INTEGER NOT NULL, condemned INTEGER, links BLOB, data BLOB);
 CREATE INDEX IF NOT EXISTS object_base ON object(data) WHERE form = 6;
+CREATE INDEX IF NOT EXISTS object_away ON object(form) WHERE form = 7;
 CREATE INDEX IF NOT EXISTS object_pack ON object(pack) WHERE pack IS NOT NULL;
 
 -- pack: one row a sealed pack file; log = 1 when it holds a log segment (versions/logs.py)

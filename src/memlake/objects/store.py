@@ -10,7 +10,7 @@ import hashlib
 import io
 import os
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -20,7 +20,7 @@ from memlake.objects import disk, packs, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database, Row
 from memlake.objects.layout import read_id, tick
-from memlake.objects.packs import CHUNKED, DELTA, DEPTH, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART
+from memlake.objects.packs import AWAY, CHUNKED, DELTA, DEPTH, INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, PART
 from memlake.objects.places import Place
 from memlake.objects.windows import WindowedStream
 
@@ -29,11 +29,18 @@ _TRIES = 3
 _SPAN = 4 << 20  # neighbouring records are read in one call up to this size
 
 
+Bring = Callable[[Sequence[bytes]], None]
+
+
 class Objects:
     """The object store of one repo: rows in repo.db, packs and parts beside it."""
 
-    def __init__(self, db: Database, packs_at: Place, parts_at: Place, tmp: Path) -> None:
+    def __init__(
+        self, db: Database, packs_at: Place, parts_at: Place, tmp: Path, *, remotes: Bring | None = None
+    ) -> None:
+        """`remotes` brings the content of objects that is at a remote only."""
         self.db, self.packs, self.parts, self.tmp = db, packs_at, parts_at, tmp
+        self._remotes = remotes
         self._names: dict[int, str] = {}
 
     @cached_property
@@ -125,6 +132,17 @@ class Objects:
         _check_fits(row, most)
         return self._content(row)
 
+    def bring(self, oids: Iterable[str]) -> None:
+        """Have the content of these objects here: all that is at a remote only, in as few requests as it takes."""
+        away = [row[0] for row in tables.list_away(self.db, map(bytes.fromhex, oids))]
+        if away and self._remotes is None:
+            raise Unavailable(
+                f"the content of object {away[0].hex()[:10]} is at a remote, and none is known here. Nothing was read.",
+                hint="See the remotes with: memlake remote -v",
+            )
+        if away and self._remotes is not None:
+            self._remotes(away)
+
     def read_many(self, oids: Iterable[str], *, most: int = RECORD) -> Iterator[tuple[str, bytes]]:
         """Objects in the order that is cheapest to read, each checked. One in chunks may have `most` bytes."""
         rows = self._rows({bytes.fromhex(oid) for oid in oids})
@@ -151,6 +169,9 @@ class Objects:
 
     def _rows(self, digests: Collection[bytes]) -> list[Row]:
         rows = tables.list_objects(self.db, digests)
+        if away := [row[0].hex() for row in rows if row[2] == AWAY]:
+            self.bring(away)
+            rows = tables.list_objects(self.db, digests)
         for row in rows:
             _check_row(row)
         for digest in set(digests) - {row[0] for row in rows}:
@@ -176,7 +197,7 @@ class Objects:
         return decode_list(row[0], row[6], row[1]) if row[2] == CHUNKED else [(row[0], row[1])]
 
     def size(self, oid: str) -> int:
-        return int(self._row(bytes.fromhex(oid))[1])
+        return int(self._row(bytes.fromhex(oid), here=False)[1])
 
     def sizes(self, oids: Iterable[str]) -> dict[str, int]:
         """The sizes of those of these objects that are stored."""
@@ -229,6 +250,7 @@ class Objects:
 
     def part_path(self, oid: str) -> Path | None:
         """Where a part lies on this machine, for engines that read it in place."""
+        self.bring([oid])
         return self.parts.local_path(part_name(bytes.fromhex(oid)))
 
     def locate(self, digests: Sequence[bytes]) -> dict[bytes, tuple[str, int, int]]:
@@ -244,8 +266,12 @@ class Objects:
             self._names[pack] = row[0]
         return self._names[pack]
 
-    def _row(self, digest: bytes) -> Row:
+    def _row(self, digest: bytes, *, here: bool = True) -> Row:
+        """Where an object lies. Where its content is wanted `here`, it is brought here first."""
         row = tables.find_object(self.db, digest)
+        if row is not None and here and row[2] == AWAY:
+            self.bring([digest.hex()])
+            row = tables.find_object(self.db, digest)
         if row is not None:
             _check_row(row)
             return row
@@ -418,7 +444,7 @@ def _check_row(row: Row) -> None:
         is_right = is_right and max(size, length) <= packs.LIMIT and (form != PACKED or length == size)
         is_right = is_right and (form != DELTA or type(data) is bytes)
     else:
-        is_right = is_right and (form == PART or type(data) is bytes)
+        is_right = is_right and (form in (PART, AWAY) or type(data) is bytes)
     if not is_right:
         raise Corrupt(f"object {digest.hex()} is damaged: its row makes no sense.", hint="Run memlake fsck --full.")
 

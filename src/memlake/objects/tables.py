@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memlake.objects.db import Database, Row
-from memlake.objects.packs import CHUNKED, DELTA, INLINE, INLINE_ZSTD, OBJECT, PACKED, PACKED_ZSTD, PART
+from memlake.objects.packs import AWAY, CHUNKED, DELTA, INLINE, INLINE_ZSTD, OBJECT, PACKED, PACKED_ZSTD, PART
 
 # -- meta ------------------------------------------------------------------------------------------
 
@@ -340,6 +340,22 @@ def find_object(db: Database, oid: bytes) -> Row | None:
 def list_objects(db: Database, oids: Iterable[bytes]) -> list[Row]:
     """Where objects lie: oid, size, form, pack, start, length, data."""
     return db.rows_in(f"SELECT {_STORED} FROM object WHERE oid IN carray(?1)", oids)
+
+
+def list_away(db: Database, oids: Iterable[bytes]) -> list[Row]:
+    """Those of these objects whose content is at a remote only: oid, size, chunk list if it is in chunks."""
+    return db.rows_in(f"SELECT oid, size, data FROM object WHERE form = {AWAY} AND oid IN carray(?1)", oids)
+
+
+def has_away(db: Database) -> bool:
+    """Whether the content of any object is at a remote only."""
+    return db.row(f"SELECT 1 FROM object WHERE form = {AWAY} LIMIT 1") is not None
+
+
+def list_to_send(db: Database, oids: Iterable[bytes]) -> list[Row]:
+    """All that somebody else must know of objects: oid, size, form, role, pack, start, length, links, data."""
+    sql = "SELECT oid, size, form, role, pack, start, length, links, data FROM object WHERE oid IN carray(?1)"
+    return db.rows_in(sql, oids)
 
 
 def list_present(db: Database, oids: Iterable[bytes]) -> set[bytes]:

@@ -12,12 +12,15 @@ from memlake.repo.repo import Repo
 from memlake.repo.settings import read_repo_id, set_setting
 
 if TYPE_CHECKING:
-    from memlake.repo import rebuild
+    from memlake.repo import rebuild, remotes, sync
+    from memlake.repo.sync import clone, make_clone
 
 __all__ = [
     "Repo",
+    "clone",
     "init",
     "list_rebase",
+    "make_clone",
     "note_written",
     "open_damaged",
     "open_for_memories",
@@ -27,7 +30,13 @@ __all__ = [
     "read_abouts",
     "read_repo_id",
     "rebuild",
+    "remotes",
     "rescue",
     "set_setting",
+    "sync",
 ]
-__getattr__ = lazy(__name__, {"rebuild": f"{__name__}.rebuild"})
+__getattr__ = lazy(
+    __name__,
+    {name: f"{__name__}.{name}" for name in ("rebuild", "remotes", "sync")}
+    | {name: f"{__name__}.sync:{name}" for name in ("clone", "make_clone")},
+)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from memlake import config, nofollow, versions
+from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.contents.kind import FILE
 from memlake.dataset.kind import DATASET
@@ -84,7 +85,8 @@ class Opened:
             warnings.warn(config.describe_ignored(self.root, ignored), stacklevel=2)
         db.lease_seconds = self._settings.core_lease_seconds
         place = self._open_packs(db, ignored.get("core.packs"))
-        self._history = History(db, Objects(db, place, Folder(folder / "parts"), folder / "tmp"), KINDS)
+        objects = Objects(db, place, Folder(folder / "parts"), folder / "tmp", remotes=self._bring)
+        self._history = History(db, objects, KINDS)
         self._is_bare = self.root == folder
         bare = versions.bare.NoCheckout(self._history, self._settings.init_branch) if self._is_bare else None
         self._local = bare or self._open_local(folder)
@@ -144,6 +146,11 @@ class Opened:
             hint=f"To see what the repo asks for and allow it: {config.trust_command(self.root)}",
         )
         return Refused(db.denied)
+
+    def _bring(self, oids: Sequence[bytes]) -> None:
+        """Bring content that is at a remote only."""
+        links = later.remotes.open_links(self.dir, self.id)
+        versions.partial.bring(self._history.objects, links, oids)
 
     # -- where we are -------------------------------------------------------------------------
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from memlake.governance.policy import Preference
     from memlake.memories.memories import Memories
     from memlake.memories.record import Memory
+    from memlake.repo.remotes import Remotes
+    from memlake.repo.sync import Pulled
     from memlake.reports import (
         About,
         BlameLine,
@@ -53,6 +55,8 @@ if TYPE_CHECKING:
     )
     from memlake.versions.checkout.attributes import Attributes
     from memlake.versions.lineage.graph import Lineage
+    from memlake.versions.sync.fetch import Fetched
+    from memlake.versions.sync.push import Pushed
 
 Progress = Callable[[int, int, str], None]
 
@@ -570,6 +574,35 @@ class Repo(Opened):
         `where` chooses rows, as `id = 17`, of a file `row = 3`; with `rows` each row of an aggregate is named.
         """
         return lineage.trace_rows(self, of, where, up=up, down=down, rows=rows)
+
+    # -- sharing ------------------------------------------------------------------------------
+
+    @property
+    def remotes(self) -> Remotes:
+        """Where this repo is shared: `repo.remotes.add("origin", "s3://bucket/pets")`."""
+        return later.remotes.Remotes(self)
+
+    def fetch(self, remote: str | None = None, *, progress: Progress | None = None, dry_run: bool = False) -> Fetched:
+        """Bring what a remote has; your branches stay as they are."""
+        return later.sync.fetch(self, remote, progress, dry_run=dry_run)
+
+    def push(
+        self, remote: str | None = None, *refs: str, tags: bool = False, delete: bool = False, force: bool = False,
+        force_with_lease: Mapping[str, str | None] | bool = False, memories: bool = True,
+        progress: Progress | None = None, dry_run: bool = False,
+    ) -> Pushed:  # fmt: skip
+        """Send this branch, or the refs named, to a remote with all they need."""
+        return later.sync.push(
+            self, remote, refs, tags=tags, delete=delete, force=force, lease=force_with_lease, memories=memories,
+            progress=progress, dry_run=dry_run,
+        )  # fmt: skip
+
+    def pull(
+        self, remote: str | None = None, branch: str | None = None, *, ff: bool = True, only_ff: bool = False,
+        progress: Progress | None = None,
+    ) -> Pulled:  # fmt: skip
+        """Fetch, and join what came to this branch; memories of both sides are merged by themselves."""
+        return later.sync.pull(self, remote, branch, progress, ff=ff, only_ff=only_ff)
 
     # -- keeping ------------------------------------------------------------------------------
 

@@ -102,6 +102,16 @@ SELECT h.seq, h.oid, h.p1, h.data FROM line l JOIN history h ON h.seq = l.seq WH
     return db.each(sql, (seq, holding))
 
 
+def list_parents_below(db: Database, top: int, most: int) -> list[Row]:
+    """Commits with this number and below, newest first: seq, p1, p2."""
+    return db.rows("SELECT seq, p1, p2 FROM history WHERE seq <= ? ORDER BY seq DESC LIMIT ?", (top, most))
+
+
+def list_commit_data(db: Database, seqs: Iterable[int]) -> list[Row]:
+    """The bytes of commits with these numbers, oldest first: seq, data."""
+    return db.rows_in("SELECT seq, data FROM history WHERE seq IN carray(?1) ORDER BY seq", seqs)
+
+
 def list_new_parents(db: Database, after: int) -> list[int]:
     """The numbers of the parents that the commits after this one name."""
     sql = (

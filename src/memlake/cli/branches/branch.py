@@ -16,6 +16,7 @@ from memlake.errors import Conflict, NotFound, Usage
 from memlake.objects.layout import now
 from memlake.records import Branch, short
 from memlake.repo import Repo
+from memlake.repo.remotes import Apart
 from memlake.versions.history.times import parse_end
 from memlake.views import paths, words
 
@@ -49,8 +50,9 @@ _COMMIT: Any = {"metavar": "[REV]", "is_flag": False, "flag_value": "HEAD", "she
 @click.option("--contains", **_COMMIT, help="List branches that contain a commit; HEAD unless given.")
 @click.option("--merged", **_COMMIT, help="List branches merged into a commit; HEAD unless given.")
 @click.option("--no-merged", **_COMMIT, help="List branches not merged into a commit.")
-@click.option("-v", "--verbose", is_flag=True, help="Also show the commit each branch is at.")
-@click.option("-a", "--all", "every", is_flag=True, help="List all branches, as it does without this.")
+@click.option("-v", "--verbose", count=True, help="Also show the commit each branch is at; -vv how far its remote is.")
+@click.option("-r", "--remotes", is_flag=True, help="List the branches of remotes.")
+@click.option("-a", "--all", "every", is_flag=True, help="List both.")
 @click.option("-l", "--list", "listing", is_flag=True, help="List branches; with names or patterns, only those.")
 def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | None, **how: Any) -> None:
     """List branches, make NAME at START (HEAD unless given), or rename or delete branches."""
@@ -68,21 +70,39 @@ def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | 
             listed = [one for one in repo.branches(**chosen) if not names or paths.is_named(one.name, names)]
         detached = repo.branch_name is None and repo.head and not (names or chosen)
         first = [f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}"] if detached else []
+        listed = [] if how["remotes"] else listed
+        if how["remotes"] or how["every"]:
+            followed = [one._replace(name=f"remotes/{one.name}") for one in repo.remotes.branches()]
+            listed += [one for one in followed if not names or paths.is_named(one.name.split("/", 1)[1], names)]
         lines = (*first, *_list(repo, screen, listed, verbose=how["verbose"]))
         screen.show({"current": repo.branch_name, "branches": listed}, lines, pages=False)
 
 
-def _list(repo: Repo, screen: Screen, branches: Sequence[Branch], *, verbose: bool) -> Iterator[str]:
+def _list(repo: Repo, screen: Screen, branches: Sequence[Branch], *, verbose: int) -> Iterator[str]:
     width = max((len(branch.name) for branch in branches), default=0)
+    apart = {one.branch: one for one in repo.remotes.compare()} if verbose > 1 else {}
     for branch in sorted(branches, key=lambda branch: branch.name):
         name = screen.clean(branch.name)
         text = f"{'*' if branch.current else ' '} {screen.paint(name, 'added') if branch.current else name}"
         if verbose:
             subject = screen.clean(repo.commit_at(branch.work).subject) if branch.work else ""
             text += " " * (width - len(name)) + (
-                f" {short(branch.work)} {subject}" if branch.work else " (no commits yet)"
+                f" {short(branch.work)} {_compare(screen, apart.get(branch.name))}{subject}"
+                if branch.work
+                else " (no commits yet)"
             )
         yield text
+
+
+def _compare(screen: Screen, found: Apart | None) -> str:
+    """How far a branch and the one it is shared with are apart, as git says it."""
+    if found is None:
+        return ""
+    parts = [f"{word} {number}" for word, number in (("ahead", found.ahead), ("behind", found.behind)) if number]
+    if found.memories:
+        parts.append("memories differ")
+    there = screen.paint(screen.clean(f"{found.remote}/{found.branch}"), "id")
+    return f"[{there}{': ' if parts else ''}{', '.join(parts)}] "
 
 
 def _make(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool, ttl: str | None) -> None:

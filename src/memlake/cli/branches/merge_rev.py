@@ -25,8 +25,16 @@ def merge_rev(repo: Repo, screen: Screen, rev: str, *, only_ff: bool = False, **
         merged = repo.merge(rev, only_ff=only_ff, **how)
     if merged.up_to_date and (how.get("metrics") or how.get("params")):
         screen.note("No commit was made, so the metrics and params were not stored.")
-    check(repo, merged, f'merge of "{rev}" into "{repo.branch_name or "HEAD"}"', "merge")
-    _show(repo, screen, merged, before)
+    show_merged(repo, screen, merged, before, name=rev)
+
+
+def show_merged(
+    repo: Repo, screen: Screen, merged: Merged, before: str | None, *, name: str = "", quiet: bool = False
+) -> None:
+    """Say how a merge ended; raises Conflict for one that waits."""
+    check(repo, merged, f'merge of "{name or merged.name}" into "{repo.branch_name or "HEAD"}"', "merge")
+    if not quiet:
+        _show(repo, screen, merged, before)
 
 
 def check(repo: Repo, merged: Merged, what: str, verb: str, *, note: str = "") -> None:

@@ -92,9 +92,8 @@ def _find_named(here: Checkout, name: str, lane: Lane) -> Commit | None:
         return next((history.get(old) for old, new, *_ in here.local.head_moves() if old and old != new), None)
     if name == "stash":
         return _find_stash(here, 0)
-    for kind in (refs.BRANCH, refs.TAG):
-        plain = name.removeprefix("refs/heads/" if kind == refs.BRANCH else "refs/tags/")
-        heads = refs.find(history.db, plain, kind)
+    for kind, start in ((refs.BRANCH, "refs/heads/"), (refs.TAG, "refs/tags/"), (refs.REMOTE, "refs/remotes/")):
+        heads = refs.find(history.db, name.removeprefix(start), kind)
         if heads is not None:
             return refs.commit_of(history, heads[lane])
     if not _HEX.match(name.lower()):

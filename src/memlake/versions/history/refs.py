@@ -17,7 +17,7 @@ from memlake.versions.paths import name_problem
 from memlake.versions.trees import codec
 from memlake.versions.trees.codec import LANES
 
-BRANCH, TAG, INTERNAL = 0, 1, 2
+BRANCH, TAG, INTERNAL, REMOTE = 0, 1, 2, 3  # the last: what the branches of remotes named when last asked
 Heads = dict[Lane, str | None]
 Moves = list[tuple[int, str, int, int | None, int | None]]  # kind, name, lane, seq before, seq after: for undo
 
@@ -137,6 +137,26 @@ def delete(
             fields = (kind, name, LANES.index(lane), history.seq(heads[lane] or ""), None, now(), action, who)
             _log(history, fields, moved)
     return heads
+
+
+def follow(history: History, name: str, old: Heads | None, new: Heads | None, *, action: str) -> None:
+    """Let the ref of a remote's branch name what that branch names now. Call inside a write."""
+    db, before = history.db, old or {"work": None, "memory": None}
+    if new is None:
+        tables.delete_ref(db, REMOTE, name)
+    elif old is None:
+        tables.add_ref(db, (REMOTE, name, _raw(new["work"]), _raw(new["memory"]), None))
+    for lane in LANES:
+        head, last = new[lane] if new else None, before[lane]
+        if head == last:
+            continue
+        commit = commit_of(history, head)
+        if commit is not None:
+            history.pin(commit)
+        if new is not None and old is not None:
+            tables.move_ref(db, REMOTE, name, lane, old=_raw(last), new=_raw(head))
+        seqs = (history.seq(last) if last else None, commit.seq if commit else None)
+        _log(history, (REMOTE, name, LANES.index(lane), *seqs, now(), action, ""), None)
 
 
 def reflog(history: History, name: str, lane: Lane = "work", kind: int = BRANCH) -> Iterator[Move]:

@@ -27,7 +27,7 @@ MODES = ("soft", "mixed", "hard")
 def heads_at(here: Checkout, at: str) -> refs.Heads:
     """Both lanes a rev names: a branch or tag names two commits, any other rev one and its note of the other."""
     name = here.local.branch if at in ("HEAD", "@") else at
-    for kind in (refs.BRANCH, refs.TAG):
+    for kind in (refs.BRANCH, refs.TAG, refs.REMOTE):
         found = refs.find(here.history.db, name or "", kind)
         if found is not None:
             return found

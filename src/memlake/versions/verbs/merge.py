@@ -187,7 +187,7 @@ def _compare_lane(here: Checkout, lane: Lane, oid: str | None) -> str:
 
 
 def _kind_and_name(here: Checkout, name: str) -> str:
-    kinds = (("branch", refs.BRANCH), ("tag", refs.TAG))
+    kinds = (("branch", refs.BRANCH), ("tag", refs.TAG), ("remote-tracking branch", refs.REMOTE))
     kind = next((word for word, kind in kinds if refs.find(here.history.db, name, kind)), "commit")
     return f"{kind} '{name}'"
 

@@ -1,0 +1,1 @@
+"""Commands that share a repo: clone, push, pull, fetch, remote."""

@@ -1,0 +1,74 @@
+"""remote: which places a repo is shared with."""
+
+from __future__ import annotations
+
+import click
+
+from memlake.cli.arguments import JSON, verb
+from memlake.cli.screen import Screen
+from memlake.repo import Repo
+from memlake.views.sync import remote_lines
+
+_ENDPOINT = click.option("--endpoint", default="", metavar="URL", help="Where a bucket is, if not at its cloud.")
+_REGION = click.option("--region", default="", help="The region of a bucket.")
+
+
+@click.group(invoke_without_command=True)
+@click.option("-v", "--verbose", is_flag=True, help="Show addresses, too.")
+@click.pass_context
+def remote(ctx: click.Context, /, *, verbose: bool) -> None:
+    """List the places this repo is shared with; add, rename and remove them."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_remotes, verbose=verbose)
+
+
+@verb("list", group=remote, shared=[JSON])
+@click.option("-v", "--verbose", is_flag=True, help="Show addresses, too.")
+def list_remotes(repo: Repo, screen: Screen, /, *, verbose: bool) -> None:
+    """List the remotes."""
+    known = list(repo.remotes)
+    screen.show({"remotes": known}, remote_lines(screen, known, verbose=verbose), pages=False)
+
+
+@verb(group=remote)
+@click.argument("name")
+@click.argument("url")
+@_ENDPOINT
+@_REGION
+def add(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str, region: str) -> None:
+    """Know the place at URL by NAME: a folder, file://, s3://, gs:// or az://."""
+    made = repo.remotes.add(name, url, endpoint=endpoint, region=region)
+    screen.note(f"Added remote {made.name}: {screen.clean(made.url)}")
+
+
+@verb("set-url", group=remote)
+@click.argument("name")
+@click.argument("url")
+@_ENDPOINT
+@_REGION
+def set_url(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str, region: str) -> None:
+    """Give a remote another address."""
+    made = repo.remotes.set_url(name, url, endpoint=endpoint, region=region)
+    screen.note(f"Remote {made.name} is now {screen.clean(made.url)}")
+
+
+@verb(group=remote)
+@click.argument("old")
+@click.argument("new")
+def rename(repo: Repo, _screen: Screen, /, *, old: str, new: str) -> None:
+    """Rename a remote, and the branches that follow it."""
+    repo.remotes.rename(old, new)
+
+
+@verb(group=remote)
+@click.argument("name")
+def remove(repo: Repo, _screen: Screen, /, *, name: str) -> None:
+    """Forget a remote, and the branches that follow it. Nothing there is touched."""
+    repo.remotes.remove(name)
+
+
+@verb(group=remote)
+@click.argument("name", required=False)
+def refresh(repo: Repo, _screen: Screen, /, *, name: str | None) -> None:
+    """Forget what is known of a remote, so that the next fetch asks for all of it."""
+    repo.remotes.refresh(repo.remotes.get(name).name)

@@ -1,0 +1,124 @@
+"""clone, fetch, pull, push: commits, files and memories between this repo and others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from memlake.cli.arguments import JSON, QUIET, complete_with, open_screen_only, verb
+from memlake.cli.branches.merge_rev import show_merged
+from memlake.cli.screen import Progress, Screen
+from memlake.errors import Usage
+from memlake.repo import Repo, make_clone
+from memlake.repo.remotes import RemoteSettings, check_name, check_url, parse_filter
+from memlake.views.sync import fetched_lines, pushed_lines
+
+_DRY = click.option("-n", "--dry-run", is_flag=True, help="Say what would go over the wire, and change nothing.")
+
+
+@contextmanager
+def _progress(verb: str, screen: Screen) -> Iterator[Progress | None]:
+    """A line on standard error, where a person reads it."""
+    progress = Progress(verb, width=screen.width) if sys.stderr.isatty() else None
+    try:
+        yield progress
+    finally:
+        if progress is not None:
+            progress.close()
+
+
+@verb(opens=open_screen_only, shared=[JSON, QUIET])
+@click.argument("url")
+@click.argument("folder", required=False)
+@click.option("-b", "--branch", help="Stand on this branch; on the remote's own unless given.")
+@click.option("-o", "--origin", default="origin", show_default=True, help="What the remote is called.")
+@click.option("--bare", is_flag=True, help="History without a working folder.")
+@click.option("--filter", "only", metavar="'size<1MB'", help="Leave larger content there until it is read.")
+@click.option("--depth", type=int, metavar="N", help="Only the last N commits of files.")
+@click.option("--no-memories", is_flag=True, help="Leave memories, state and conversations there.")
+@click.option("--endpoint", default="", metavar="URL", help="Where a bucket is, if not at its cloud.")
+@click.option("--region", default="", help="The region of a bucket.")
+def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how: Any) -> None:
+    """Make a repo with the history of another: a folder, a bucket or a bundle."""
+    settings = RemoteSettings(
+        check_name(how["origin"]),
+        check_url(url),
+        how["endpoint"],
+        how["region"],
+        parse_filter(how["only"]),
+        not how["no_memories"],
+        how["depth"],
+    )
+    with _progress("cloning", screen) as progress:
+        repo, fetched = make_clone(settings, folder, branch=how["branch"], bare=how["bare"], progress=progress)
+    with repo:
+        lines = () if quiet else (*fetched_lines(screen, fetched), f"Cloned into {screen.clean(str(repo.root))}")
+        screen.show({"fetched": fetched, "root": str(repo.root), "branch": repo.branch_name}, lines, pages=False)
+
+
+@verb(shared=[JSON, QUIET])
+@click.argument("remote", required=False)
+@click.option("--all", "every", is_flag=True, help="Ask all remotes.")
+@_DRY
+def fetch(repo: Repo, screen: Screen, /, *, remote: str | None, every: bool, dry_run: bool, quiet: bool) -> None:
+    """Bring what a remote has; your branches and files stay as they are."""
+    if every and remote:
+        raise Usage("--all asks every remote, so name none.")
+    names = [one.name for one in repo.remotes] if every else [remote]
+    with _progress("fetching", screen) as progress:
+        found = [repo.fetch(name, progress=progress, dry_run=dry_run) for name in names]
+    lines = () if quiet else [line for one in found for line in fetched_lines(screen, one, dry_run=dry_run)]
+    screen.show({"fetched": found}, lines, pages=False)
+
+
+@verb(shared=[JSON, QUIET])
+@click.argument("remote", required=False)
+@click.argument("branch", required=False, shell_complete=complete_with("branch"))
+@click.option("--ff-only", "only_ff", is_flag=True, help="Refuse to make a merge commit of files.")
+@click.option("--no-ff", "no_ff", is_flag=True, help="Make a merge commit in any case.")
+def pull(
+    repo: Repo, screen: Screen, /, *, remote: str | None, branch: str | None, only_ff: bool, no_ff: bool, quiet: bool
+) -> None:
+    """Fetch, and join what came to this branch. Memories of both sides are merged by themselves."""
+    before = repo.head
+    with _progress("fetching", screen) as progress:
+        pulled = repo.pull(remote, branch, ff=not no_ff, only_ff=only_ff, progress=progress)
+    if screen.as_json:
+        screen.json({"fetched": pulled.fetched, "merged": pulled.merged})
+    elif not quiet:
+        screen.lines(fetched_lines(screen, pulled.fetched))
+    if pulled.merged is not None:
+        show_merged(repo, screen, pulled.merged, before, quiet=quiet or screen.as_json)
+
+
+@verb(shared=[JSON, QUIET])
+@click.argument("remote", required=False)
+@click.argument("refs", nargs=-1, shell_complete=complete_with("branch"))
+@click.option("--tags", is_flag=True, help="Send all tags, too.")
+@click.option("-d", "--delete", is_flag=True, help="Delete these refs there.")
+@click.option("-f", "--force", is_flag=True, help="Replace commits of files that yours does not include.")
+@click.option(
+    "--force-with-lease",
+    "lease",
+    is_flag=True,
+    help="As --force, but only if nobody has pushed since your last fetch.",
+)
+@click.option("--no-memories", is_flag=True, help="Send files alone.")
+@_DRY
+def push(
+    repo: Repo, screen: Screen, /, *, remote: str | None, refs: tuple[str, ...], lease: bool, no_memories: bool,
+    dry_run: bool, quiet: bool, **how: bool,
+) -> None:  # fmt: skip
+    """Send this branch, or the branches and tags named, to a remote with all they need."""
+    if how["delete"] and not refs:
+        raise Usage("name the remote and the branches or tags to delete there.")
+    with _progress("pushing", screen) as progress:
+        pushed = repo.push(
+            remote, *refs, force_with_lease=lease, memories=not no_memories, dry_run=dry_run, progress=progress, **how
+        )
+    lines = () if quiet else pushed_lines(screen, pushed, dry_run=dry_run)
+    screen.show({"pushed": pushed, "dry_run": dry_run}, lines, pages=False)

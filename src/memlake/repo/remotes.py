@@ -1,0 +1,307 @@
+"""Remotes: where a repo is shared, as this copy of it knows them. Settings and the mirror of each lie in a folder.
+
+A remote's settings are this machine's: they are not versioned. They name an address to which data goes, and a repo may
+have come from a stranger, so they count only if this user gave them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from memlake import config, nofollow, versions
+from memlake.calls import check_methods
+from memlake.errors import AlreadyExists, Denied, InvalidInput, NotFound, pasted
+from memlake.named_tuple import NamedTuple
+from memlake.objects import disk
+from memlake.objects.bucket import Bucket, open_place
+from memlake.objects.places import Place
+from memlake.records import Branch
+from memlake.repo.open import AnyPath
+from memlake.versions import tables
+
+if TYPE_CHECKING:
+    from memlake.repo.repo import Repo
+    from memlake.versions.sync.fetch import Link
+
+FOLDER = "remotes"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_FILTER = re.compile(r"size<(\d+(?:\.\d+)?)([KMGT]?)i?B?", re.IGNORECASE)
+_FILE = "remote.json"
+_LARGEST = 1 << 16
+
+
+class RemoteSettings(NamedTuple):
+    """What is noted of a remote. `endpoint` and `region` are of a bucket; the rest says what of it is wanted here."""
+
+    name: str
+    url: str
+    endpoint: str = ""
+    region: str = ""
+    below: int | None = None  # only objects with fewer bytes come by themselves
+    memories: bool = True
+    depth: int | None = None
+    results: bool = False  # whether what functions answered elsewhere is believed and sent
+
+    @property
+    def address(self) -> str:
+        """What must have been given by this user to count."""
+        return json.dumps([self.name, self.url, self.endpoint, self.region, self.results])
+
+
+class Apart(NamedTuple):
+    """A branch and the one of its name at a remote: commits of files that only one of them has."""
+
+    branch: str
+    remote: str
+    ahead: int
+    behind: int
+    memories: bool  # whether they differ
+
+
+@check_methods
+class Remotes:
+    """What `repo.remotes` gives: `add`, `remove`, `rename`, `set_url`, and the remotes by iteration."""
+
+    def __init__(self, repo: Repo) -> None:
+        self._repo = repo
+
+    def _refuse_closed(self) -> None:
+        self._repo._refuse_closed()
+
+    def __iter__(self) -> Iterator[RemoteSettings]:
+        return iter(list_remotes(self._repo.dir))
+
+    def add(
+        self, name: str, url: AnyPath, *, endpoint: str = "", region: str = "", results: bool = False
+    ) -> RemoteSettings:
+        """Know a place by a name: a folder, file://, s3://, gs:// or az://. Nothing is asked of it yet."""
+        check_name(name)
+        if find_settings(self._repo.dir, name) is not None:
+            raise AlreadyExists(
+                f"there is a remote {name!r} already. Nothing was changed.",
+                hint=f"Give it another address: memlake remote set-url {pasted(name)} {pasted(url)}",
+            )
+        settings = RemoteSettings(name, check_url(os.fspath(url)), endpoint, region, results=results)
+        open_remote_place(settings).claim()  # options that cannot be right are refused here
+        return self._write(settings)
+
+    def set_url(self, name: str, url: AnyPath, *, endpoint: str = "", region: str = "") -> RemoteSettings:
+        """Give a remote another address. What is known of the old one is forgotten."""
+        settings = self.get(name, trusted=False)._replace(
+            url=check_url(os.fspath(url)), endpoint=endpoint, region=region
+        )
+        self.refresh(name)
+        return self._write(settings)
+
+    def refresh(self, name: str) -> None:
+        """Forget what is known of a remote: the next fetch asks for all of it again."""
+        folder = self._repo.dir / FOLDER / self.get(name, trusted=False).name
+        for file in ("mirror.db", "mirror.db-wal", "mirror.db-shm"):
+            (folder / file).unlink(missing_ok=True)
+
+    def rename(self, old: str, new: str) -> None:
+        settings = self.get(old)
+        check_name(new)
+        if find_settings(self._repo.dir, new) is not None:
+            raise AlreadyExists(f"there is a remote {new!r} already. Nothing was changed.")
+        with disk.named_errors(f"renaming remote {old}"):
+            os.rename(self._repo.dir / FOLDER / old, self._repo.dir / FOLDER / new)
+        self._write(settings._replace(name=new))
+        versions.fetch.rename_tracked(self._repo._history, old, new)
+
+    def remove(self, name: str) -> None:
+        """Forget a remote, and the refs that follow it. Nothing there is touched."""
+        self.get(name, trusted=False)
+        versions.fetch.rename_tracked(self._repo._history, name, None)
+        disk.remove_tree(self._repo.dir / FOLDER / name)
+
+    def get(self, name: str | None = None, *, trusted: bool = True) -> RemoteSettings:
+        """A remote by its name; without one "origin", or the only one there is."""
+        known = list_remotes(self._repo.dir)
+        if name is None:
+            name = "origin" if len(known) != 1 else known[0].name
+        settings = next((one for one in known if one.name == name), None)
+        if settings is None:
+            names = ", ".join(one.name for one in known)
+            raise NotFound(
+                f"there is no remote {name!r}. Nothing was changed.",
+                hint=f"The remotes are: {names}"
+                if known
+                else "Add one, a folder or a bucket: memlake remote add origin s3://BUCKET/PREFIX",
+            )
+        if trusted and not config.is_own_address(self._repo.id, settings.address):
+            raise Denied(
+                f"the address of remote {name!r} ({settings.url}) came with this repo, and you have not given it. "
+                "Nothing was sent or asked for.",
+                hint=f"If you trust it: memlake remote set-url {pasted(name)} {pasted(settings.url)}",
+            )
+        return settings
+
+    def branches(self) -> list[Branch]:
+        """The branches of remotes, as they were when last asked: `origin/main`."""
+        rows = tables.list_refs(self._repo._history.db, versions.refs.REMOTE)
+        return [Branch(name, work and work.hex(), memory and memory.hex()) for name, work, memory, _ in rows]
+
+    def compare(self) -> list[Apart]:
+        """How far each of our branches is from the one of its name at a remote, the first that has one."""
+        history = self._repo._history
+        found: dict[str, Apart] = {}
+        for settings in self:
+            for branch, target in versions.fetch.list_tracked(history, settings.name).items():
+                heads = versions.refs.find(history.db, branch)
+                if heads is not None and branch not in found:
+                    ours, theirs = (versions.refs.commit_of(history, oid) for oid in (heads["work"], target.work))
+                    ahead, behind = (
+                        sum(1 for _ in versions.log.walk(history, [a], [b] if b else [])) if a else 0
+                        for a, b in ((ours, theirs), (theirs, ours))
+                    )
+                    found[branch] = Apart(branch, settings.name, ahead, behind, heads["memory"] != target.memory)
+        return list(found.values())
+
+    def keep(self, settings: RemoteSettings) -> RemoteSettings:
+        """Note other settings of a remote."""
+        return self._write(settings)
+
+    def _write(self, settings: RemoteSettings) -> RemoteSettings:
+        folder = self._repo.dir / FOLDER / settings.name
+        with disk.named_errors(f"noting remote {settings.name}"):
+            nofollow.make_folder(folder)
+            new = folder / f"{_FILE}.{os.urandom(4).hex()}"
+            disk.write_file(new, json.dumps(settings._asdict(), indent=1).encode())
+            disk.rename(new, folder / _FILE)
+        config.note_address(self._repo.dir, self._repo.id, settings.address)
+        return settings
+
+    @contextlib.contextmanager
+    def link(self, name: str | None) -> Iterator[Link]:
+        """A remote opened, with what is known of it."""
+        settings = self.get(name)
+        with open_link(self._repo.dir, settings) as link:
+            yield link
+
+
+@contextlib.contextmanager
+def open_link(folder: Path, settings: RemoteSettings, place: Place | None = None) -> Iterator[Link]:
+    """A remote of the `.memlake` folder opened, with what is known of it."""
+    mine = folder / FOLDER / settings.name
+    with disk.named_errors(f"opening remote {settings.name}"):
+        nofollow.make_folder(mine)
+    remote = versions.remote.Remote(settings.name, settings.url, place or open_remote_place(settings))
+    mirror = versions.mirror.Mirror(mine)
+    try:
+        yield versions.fetch.Link(remote, mirror, versions.receive.Wanted(settings.memories, settings.below), mine)
+    finally:
+        mirror.close()
+
+
+def open_links(folder: Path, repo_id: str) -> Iterator[contextlib.AbstractContextManager[Link]]:
+    """The remotes whose address this user gave, each to be opened when it is needed."""
+    for settings in list_remotes(folder):
+        if config.is_own_address(repo_id, settings.address):
+            yield open_link(folder, settings)
+
+
+def list_remotes(folder: Path) -> list[RemoteSettings]:
+    """The remotes that a `.memlake` folder notes, by name."""
+    names = sorted(os.listdir(folder / FOLDER)) if (folder / FOLDER).is_dir() else []
+    return [found for name in names if _NAME.fullmatch(name) and (found := find_settings(folder, name)) is not None]
+
+
+def find_settings(folder: Path, name: str) -> RemoteSettings | None:
+    """What is noted of a remote; None where there is none."""
+    path = folder / FOLDER / name / _FILE
+    try:
+        with open(nofollow.open_file(path), "rb") as file:
+            fields = json.loads(file.read(_LARGEST))
+        known = {key: fields[key] for key in RemoteSettings._fields if key in fields}
+        return _check_fields(RemoteSettings(**{**known, "name": name}))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidInput(
+            f"{path} cannot be read: {error}.", hint=f"Remove the remote and add it again: rm -r {pasted(path.parent)}"
+        ) from error
+
+
+def _check_fields(settings: RemoteSettings) -> RemoteSettings:
+    texts = (settings.url, settings.endpoint, settings.region)
+    numbers = (settings.below, settings.depth)
+    if not all(type(text) is str for text in texts) or type(settings.memories) is not bool:
+        raise ValueError("its values have the wrong types")
+    if not all(number is None or (type(number) is int and number >= 0) for number in numbers):
+        raise ValueError("its numbers are none")
+    return settings._replace(url=check_url(settings.url), results=settings.results is True)
+
+
+def check_name(name: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"{name!r} cannot be the name of a remote. Nothing was changed.",
+            hint="Use letters, digits, dashes and underscores.",
+        )
+    return name
+
+
+def parse_filter(text: str | None) -> int | None:
+    """The size under which content comes by itself: of "size<1MB", in bytes; 0 for "none" (no content at all)."""
+    if text is None or text == "none":
+        return None if text is None else 0
+    match = _FILTER.fullmatch(text.replace(" ", ""))
+    if match is None:
+        raise InvalidInput(
+            f"{text!r} is not a filter. Nothing was changed.", hint="Write one as 'size<1MB', or none for no content."
+        )
+    return int(float(match[1]) * 1024 ** ["", "K", "M", "G", "T"].index(match[2].upper()))
+
+
+def check_url(url: str) -> str:
+    """The address, with a folder as its absolute path. One with a password in it is refused and not shown."""
+    if "://" not in url:
+        return os.path.abspath(os.path.expanduser(os.fspath(config.real_name(url))))
+    parts = urlsplit(url)
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise InvalidInput(
+            f"the address of a remote may not hold a user, a password or a query ({parts.scheme}://...). It was not "
+            "kept.",
+            hint="Give credentials in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+        )
+    if parts.scheme not in ("s3", "gs", "az", "file"):
+        raise InvalidInput(
+            f"{parts.scheme}:// is not an address that memlake can share with.",
+            hint="Use a folder, file://, s3://, gs:// or az://, such as s3://BUCKET/PREFIX",
+        )
+    return url
+
+
+def open_remote_place(settings: RemoteSettings) -> Place:
+    """The files of a remote. Credentials come from the environment or the cloud's own files."""
+    if "://" not in settings.url or settings.url.startswith("file://"):
+        return open_place(settings.url)
+    options: dict[str, Any] = {}
+    if settings.endpoint:
+        options["endpoint"] = settings.endpoint
+        if settings.endpoint.startswith("http://"):
+            options["client_options"] = {"allow_http": True}
+    if settings.region:
+        options["region"] = settings.region
+    return Bucket(settings.url, **options)
+
+
+def parse_refs(names: Sequence[str]) -> list[tuple[int, str]]:
+    """Branches and tags as they are typed: `main`, `refs/tags/v1`, `tag:v1`."""
+    found = []
+    for name in names:
+        for start, kind in (("refs/heads/", 0), ("refs/tags/", 1), ("tag:", 1)):
+            if name.startswith(start):
+                found.append((kind, name.removeprefix(start)))
+                break
+        else:
+            found.append((0, name))
+    return found

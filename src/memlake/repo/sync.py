@@ -1,0 +1,214 @@
+"""Sharing: push, fetch, pull and clone, wired to a repo. What was purged elsewhere is erased here first."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memlake import config, dataset, nofollow, versions
+from memlake.calls import check_types
+from memlake.errors import AlreadyExists, Error, InvalidInput, NotFound, pasted
+from memlake.index.generations import begin_generation
+from memlake.named_tuple import NamedTuple
+from memlake.objects import disk
+from memlake.objects import tables as object_tables
+from memlake.objects.purge import PurgeRecord
+from memlake.objects.purge import obey as obey_purge
+from memlake.repo.find import DIR, init
+from memlake.repo.merge import Merge
+from memlake.repo.open import AnyPath
+from memlake.repo.remotes import (
+    Remotes,
+    RemoteSettings,
+    check_name,
+    check_url,
+    open_link,
+    open_remote_place,
+    parse_filter,
+    parse_refs,
+)
+from memlake.repo.repo import Progress, Repo
+
+if TYPE_CHECKING:
+    from memlake.objects.places import Place
+    from memlake.versions.sync.fetch import Fetched
+    from memlake.versions.sync.push import Pushed
+    from memlake.versions.sync.root import Root
+
+_ASIDE = ".memlake-clone"  # where a clone is made, so that a folder is a repo only once all is there
+
+
+class Pulled(NamedTuple):
+    fetched: Fetched
+    merged: Merge | None  # None where nothing was to be joined
+
+
+def fetch(repo: Repo, remote: str | None, progress: Progress | None, *, dry_run: bool = False) -> Fetched:
+    with Remotes(repo).link(remote) as link:
+        return versions.fetch.fetch(repo._history, link, lambda record: obey(repo, record), progress, dry_run=dry_run)
+
+
+def push(
+    repo: Repo, remote: str | None, names: Sequence[str], *, tags: bool = False, delete: bool = False,
+    force: bool = False, lease: Mapping[str, str | None] | bool = False, memories: bool = True,
+    progress: Progress | None = None, dry_run: bool = False,
+) -> Pushed:  # fmt: skip
+    """`lease`: replace what a branch is there only if it is still what we last saw, or what is named."""
+    wanted = parse_refs(names) if names else [] if tags else [(0, _current_branch(repo))]
+    wanted = [_guess_tag(repo, key) for key in wanted]
+    if tags:
+        wanted += [(1, tag.name) for tag in versions.refs.tags(repo._history.db)]
+    with Remotes(repo).link(remote) as link:
+        tracked = versions.fetch.list_tracked(repo._history, link.remote.name)
+        seen = {name: target.work for name, target in tracked.items()}
+        held = seen if lease is True else {**seen, **lease} if lease else None
+        asked = versions.push.Request(
+            link.remote.name, [] if delete else wanted, wanted if delete else [], memories, force, held
+        )
+        return versions.push.push(
+            repo._history, link, asked, lambda record: obey(repo, record), progress, dry_run=dry_run,
+            who=repo._who().name,
+        )  # fmt: skip
+
+
+def _current_branch(repo: Repo) -> str:
+    name = repo._local.branch
+    if name is None:
+        raise InvalidInput(
+            "HEAD is detached, so there is no branch to share. Nothing was changed.",
+            hint="Name one: memlake push origin BRANCH",
+        )
+    return name
+
+
+def _guess_tag(repo: Repo, key: tuple[int, str]) -> tuple[int, str]:
+    """A name that is a tag and not a branch means the tag."""
+    db, (kind, name) = repo._history.db, key
+    is_tag = kind == 0 and versions.refs.find(db, name) is None and versions.refs.find(db, name, 1) is not None
+    return (1, name) if is_tag else key
+
+
+def pull(repo: Repo, remote: str | None, branch: str | None, progress: Progress | None, **how: object) -> Pulled:
+    """Fetch, and join what came to the branch we are on. Memories of both sides are merged by themselves."""
+    name = branch or _current_branch(repo)
+    fetched = fetch(repo, remote, progress)
+    source = f"{fetched.remote}/{name}"
+    if versions.refs.find(repo._history.db, source, versions.refs.REMOTE) is None:
+        raise NotFound(
+            f"{fetched.url} has no branch {name!r}. What it has was fetched; your branch is unchanged.",
+            hint=f"See its branches: memlake branch -r\nTo share yours: memlake push {pasted(fetched.remote)}",
+        )
+    merged = repo.merge(source, **how)  # type: ignore[arg-type]
+    return Pulled(fetched, None if merged.up_to_date else merged)
+
+
+def obey(repo: Repo, record: PurgeRecord) -> None:
+    """Erase here what was purged elsewhere: objects, and copies of them that lie outside the object store."""
+    nofollow.check_folder(repo.dir)
+    with repo._verb(files=False) as here:
+        obey_purge(here.history.objects, record)
+        here.local.forget_content(set(record.oids))
+    dataset.erase.drop_copies(repo.dir)
+    if (repo.dir / dataset.RECALL).exists():
+        repo._rows().forget()
+    if (repo.dir / "index").exists():
+        with contextlib.suppress(Error):  # the next search erases what the index still has
+            repo.memories().follow()
+
+
+@check_types
+def clone(
+    url: AnyPath, path: AnyPath | None = None, *, branch: str | None = None, origin: str = "origin",
+    filter: str | None = None, depth: int | None = None, memories: bool = True, bare: bool = False,
+    endpoint: str = "", region: str = "", progress: Progress | None = None,
+) -> Repo:  # fmt: skip
+    """A repo of its own with the history of a remote: a folder, a bucket or a bundle.
+
+    `filter` ("size<1MB") leaves larger content there until it is read; `depth` takes only the last commits of files.
+    """
+    settings = RemoteSettings(
+        check_name(origin), check_url(os.fspath(url)), endpoint, region, parse_filter(filter), memories, depth
+    )
+    return make_clone(settings, path, branch=branch, bare=bare, progress=progress)[0]
+
+
+def make_clone(
+    settings: RemoteSettings, path: AnyPath | None, *, branch: str | None = None, bare: bool = False,
+    progress: Progress | None = None,
+) -> tuple[Repo, Fetched]:  # fmt: skip
+    """A clone, and what came. One that was interrupted goes on where it was."""
+    folder = Path(os.path.realpath(config.real_name(path or _name_folder(settings.url))))
+    if (folder / DIR).exists() or config.is_bare(folder):
+        raise AlreadyExists(f"{folder} is a repo already. Nothing was changed.", hint="Name a folder that is not.")
+    if folder.exists() and any(name != _ASIDE for name in os.listdir(folder)):
+        raise AlreadyExists(
+            f"{folder} is not empty. Nothing was changed.",
+            hint=f"Name a new folder: memlake clone {pasted(settings.url)} FOLDER",
+        )
+    place = open_remote_place(settings)
+    root = _read_root(settings, place)  # before anything is made
+    name, aside = branch or root.head, folder / _ASIDE
+    if branch and (0, branch) not in root.refs:
+        raise NotFound(
+            f"{settings.url} has no branch {branch!r}. Nothing was made.",
+            hint="It has: " + ", ".join(sorted(name for kind, name in root.refs if kind == 0)),
+        )
+    with init(aside, branch=name, bare=bare) as repo:
+        _take_identity(repo, root.repo, bytes.fromhex(root.salt))
+        Remotes(repo).keep(settings)
+        with open_link(repo.dir, settings, place) as link:
+            fetched = versions.fetch.fetch(repo._history, link, lambda record: obey(repo, record), progress)
+        _begin_branch(repo, f"{settings.name}/{name}", name)
+        begin_generation(repo.dir / "index")  # an empty index, which the first search fills; it was not lost
+    with disk.named_errors(f"moving the clone to {folder}"):
+        for inner in os.listdir(aside) if bare else [DIR]:
+            os.rename(aside / inner, folder / inner)
+        disk.remove_tree(aside)
+    made = Repo(folder if bare else folder / DIR)
+    config.note_address(made.dir, made.id, settings.address)
+    if not bare and made.head is not None:
+        made.reset(mode="hard")
+    return made, fetched
+
+
+def _read_root(settings: RemoteSettings, place: Place) -> Root:
+    state = versions.remote.Remote(settings.name, settings.url, place).load()
+    if state is None:
+        raise NotFound(
+            f"{settings.url} has no memlake history, so there is nothing to clone.", hint="Check the address."
+        )
+    return state.root
+
+
+def _name_folder(url: str) -> str:
+    """The folder that a clone goes to when none is named: the last part of the address."""
+    name = url.rstrip("/").rpartition("/")[2].removesuffix(".memlake")
+    if not name:
+        raise InvalidInput(f"{url} gives no name for a folder.", hint=f"Name one: memlake clone {pasted(url)} FOLDER")
+    return name
+
+
+def _take_identity(repo: Repo, id: str, salt: bytes) -> None:
+    """A clone is the same repo: it has its id and its salt."""
+    history = repo._history
+    with history.db.write():
+        object_tables.write_facts(history.db, {"id": id, "salt": salt})
+    vars(history.objects).pop("repo", None)  # remembered: what init had given
+    vars(history).pop("salt", None)
+
+
+def _begin_branch(repo: Repo, source: str, name: str) -> None:
+    """The branch that a clone stands on begins where the remote's is; its files are written later."""
+    history = repo._history
+    heads = versions.refs.find(history.db, source, versions.refs.REMOTE)
+    mine = versions.refs.get(history.db, name)
+    with history.db.write():
+        for lane, head in (heads or {}).items():
+            if head != mine[lane]:
+                old, new = (versions.refs.commit_of(history, oid) for oid in (mine[lane], head))
+                versions.refs.move(history, name, lane, old, new, action=f"clone: from {source}", who=repo._who().name)
+    if not repo._is_bare:
+        versions.rebuild.stand_first(repo._look(), name)

@@ -1,0 +1,119 @@
+"""Partial: content that is at a remote only, brought here when it is first read. Checked like everything that comes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from memlake.errors import NotFound
+from memlake.objects import tables as object_tables
+from memlake.objects.chunks import decode_list
+from memlake.objects.layout import tick
+from memlake.objects.leases import Lease
+from memlake.objects.packs import CHUNK, CHUNKED, DELTA, PACKED, PART, PackWriter, Record, Sealed, expand_against
+from memlake.objects.store import Objects
+from memlake.versions.sync import receive
+from memlake.versions.sync.fetch import Link
+from memlake.versions.sync.mirror import Held
+from memlake.versions.sync.take_in import check_whole
+
+Links = Iterable[AbstractContextManager[Link]]
+
+
+def bring(objects: Objects, links: Links, oids: Sequence[bytes]) -> None:
+    """Have the content of these objects here, from the first remote that has each."""
+    lists = {oid: data for oid, _, data in object_tables.list_away(objects.db, oids) if data is not None}
+    whole = {oid for oid, _, _ in object_tables.list_away(objects.db, oids)} - lists.keys()
+    pieces = {oid: [chunk for chunk, _ in decode_list(oid, data)] for oid, data in lists.items()}
+    chunks = {chunk for listed in pieces.values() for chunk in listed}
+    lacking = whole | (chunks - object_tables.list_present(objects.db, chunks))
+    lease = Lease(objects.db, "fetch")
+    try:
+        for opened in links:
+            if lacking or lists:
+                with opened as link:
+                    lacking -= _bring_from(objects, link, lacking)
+        _settle(objects, {oid: data for oid, data in lists.items() if not lacking & set(pieces[oid])})
+    finally:
+        with contextlib.suppress(Exception):
+            lease.close()
+    if lacking:
+        raise NotFound(
+            f"no remote that is known here has object {min(lacking).hex()[:10]}, so what was asked for cannot be read.",
+            hint="Ask the remotes what they have: memlake fetch --all",
+        )
+
+
+def _bring_from(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
+    """Bring those of these objects and chunks that a remote has; returns them."""
+    held = link.mirror.find(oids)
+    single: dict[str, list[Record]] = {}
+    for one in held:
+        if one.file is not None and one.form != DELTA:
+            record = Record(one.oid, one.form, one.start, one.length, one.size, CHUNK)
+            single.setdefault(one.file.removeprefix("packs/"), []).append(record)
+    sealed = receive.bring_records(objects, link.remote, single)
+    sealed += _bring_deltas(objects, link, [one for one in held if one.form == DELTA])
+    parts = [one for one in held if one.form == PART]
+    for one in parts:
+        receive.bring_part(objects, link.remote, one.oid, one.size)
+    with objects.db.write():
+        now = tick(objects.db)
+        for made in sealed:
+            _add_pack(objects, made, now)
+        object_tables.replace_objects(objects.db, [(PART, None, None, None, None, one.oid) for one in parts])
+    return {one.oid for one in held}
+
+
+def _bring_deltas(objects: Objects, link: Link, held: Sequence[Held]) -> list[Sealed]:
+    """Deltas become whole: what they rest on may not be wanted here."""
+    if not held:
+        return []
+    with PackWriter(objects.tmp, objects.repo) as writer:
+        for one in held:
+            payload = link.remote.place.get(str(one.file), one.start, one.length)
+            content = expand_against(payload[32:], _read_base(objects, link, payload[:32]), one.size)
+            receive.check_record(Record(one.oid, PACKED, 0, 0, one.size, CHUNK), content)
+            writer.append(one.oid, content, CHUNK)
+        return [writer.deliver(objects.packs)]
+
+
+def _read_base(objects: Objects, link: Link, oid: bytes) -> bytes:
+    """The content that a delta rests on: ours, or read at the remote and not kept."""
+    if object_tables.list_present(objects.db, [oid]):
+        return objects.read(oid.hex())
+    for one in link.mirror.find([oid]):
+        payload = link.remote.place.get(str(one.file), one.start, one.length)
+        if one.form == DELTA:
+            return expand_against(payload[32:], _read_base(objects, link, payload[:32]), one.size)
+        return receive.check_record(Record(oid, one.form, 0, 0, one.size, CHUNK), payload)
+    raise NotFound(f"{link.remote.url} has no object {oid.hex()[:10]}, on which another rests.")
+
+
+def _add_pack(objects: Objects, sealed: Sealed, now: int) -> None:
+    """Rows of a pack that was made: objects that were away lie here now; chunks are new."""
+    db = objects.db
+    pack = object_tables.add_pack(db, sealed.name, sealed.size)
+    away = {oid for oid, _, _ in object_tables.list_away(db, [record.oid for record in sealed.records])}
+    here: list[tuple[Any, ...]] = [(r.form, pack, r.start, r.length, None, r.oid) for r in sealed.records]
+    object_tables.replace_objects(db, [row for row in here if row[-1] in away])
+    object_tables.put_objects(
+        db,
+        [
+            (r.oid, r.size, r.form, r.role, pack, r.start, r.length, now, None, None)
+            for r in sealed.records
+            if r.oid not in away
+        ],
+    )
+
+
+def _settle(objects: Objects, lists: dict[bytes, bytes]) -> None:
+    """Objects whose chunks are all here are objects in chunks, once the chunks are known to make them up."""
+    if lists:
+        with objects.db.write():
+            rows = [(CHUNKED, None, None, None, data, oid) for oid, data in lists.items()]
+            object_tables.replace_objects(objects.db, rows)
+            for oid in lists:
+                check_whole(objects, oid)

@@ -1,0 +1,345 @@
+"""Push: what we have and a remote lacks, stored there, and its refs moved. Files first, then one swap of the root.
+
+A push that dies leaves files that no root names; the next one finds them there. Of two pushers to different branches
+the second joins its lists with those of the first; to the same branch it is refused. A swap whose answer was lost is
+looked up by the last batch, which has a token of its own: nothing is guessed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+
+from memlake.errors import Conflict, Error, NotFound, Unavailable, pasted
+from memlake.named_tuple import NamedTuple
+from memlake.objects import disk
+from memlake.objects.layout import now
+from memlake.objects.leases import Lease
+from memlake.objects.purge import PurgeRecord
+from memlake.objects.swap import Moved
+from memlake.records import Lane, short
+from memlake.versions import tables
+from memlake.versions.history import refs
+from memlake.versions.history.bases import is_ancestor
+from memlake.versions.history.commits import History
+from memlake.versions.sync.batch import Batch, RefMove, decode_batch, encode_batch, name_of
+from memlake.versions.sync.collect import Sending, collect, list_new_commits
+from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, obey_purges
+from memlake.versions.sync.remote import Progress, State
+from memlake.versions.sync.root import LogFile, PackFile, RefKey, Root, Target
+from memlake.versions.sync.upload import Upload
+from memlake.versions.trees.codec import LANES
+from memlake.versions.upkeep.gc import changes_in
+
+_TRIES = 20
+_BLOCK = 8 << 20
+_JOINED = 1 << 20  # bytes up to which moves of refs go into the last batch; they need one of their own beyond
+Obey = Callable[[PurgeRecord], object]
+
+
+class Request(NamedTuple):
+    """What a person asks for: refs to send as (kind, name), refs to delete there, and how far to insist."""
+
+    remote: str
+    refs: Sequence[RefKey]
+    delete: Sequence[RefKey] = ()
+    memories: bool = True
+    force: bool = False
+    lease: Mapping[str, str | None] | None = None  # branch -> the commit that must be there still
+
+
+class Pushed(NamedTuple):
+    remote: str
+    url: str
+    changes: tuple[RefChange, ...] = ()
+    commits: int = 0
+    objects: int = 0
+    size: int = 0  # bytes that went, or would go
+    files: int = 0  # files that were stored
+    is_first: bool = False
+    rooms: Mapping[str, int] = {}
+
+    @property
+    def up_to_date(self) -> bool:
+        return not self.changes
+
+
+class _Work(NamedTuple):
+    """One attempt: the root it starts from, what it sends, the refs it leaves."""
+
+    before: State | None
+    sendings: Sequence[Sending]
+    changes: Sequence[RefChange]
+    seqs: Sequence[int]
+
+
+def push(
+    history: History, link: Link, request: Request, obey: Obey, progress: Progress | None = None, *,
+    dry_run: bool = False, who: str = "",
+) -> Pushed:  # fmt: skip
+    """Send refs and all they need. `obey` erases here what was purged there; that comes first."""
+    upload = Upload(history.objects, link.remote, progress)
+    lease = Lease(history.db, "push")  # gc must not join a pack while it is sent
+    try:
+        for attempt in range(_TRIES):
+            work = _prepare(history, link, request, obey, dry_run=dry_run)
+            done = _describe(history, link, work)
+            if dry_run or not work.changes:
+                return done
+            batches = _finish_batches(history, work, who)
+            upload.send(work.sendings, [(name, data) for name, data, _ in batches])
+            after = _next_root(history, work, batches)
+            state = _swap(link, work, after, batches)
+            if state is not None:
+                _note(history, link, state, work, batches)
+                return done._replace(files=len(upload.stored) + 1)
+            disk.step(f"push lost a race ({attempt})")
+    finally:
+        with contextlib.suppress(Exception):
+            lease.close()
+    raise Unavailable(
+        f"{link.remote.url} was changed by others {_TRIES} times while this was being pushed. What was sent is kept "
+        "there.",
+        hint=f"Run it again: memlake push {pasted(link.remote.name)}",
+    )
+
+
+def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_run: bool) -> _Work:
+    remote = link.remote
+    state = remote.load()
+    if state is None:
+        remote.check_unused()
+    else:
+        check_repo(history, remote, state.root, link.mirror.root())
+        obey_purges(history, remote, state.root, obey, dry_run=dry_run)
+    there = state.root.refs if state else {}
+    changes = [change for key in request.refs if (change := _plan_ref(history, request, there, key))]
+    for key in request.delete:
+        if key not in there:
+            raise NotFound(f"{remote.url} has no {_word(key)} {key[1]!r}. Nothing was changed.")
+        changes.append(RefChange(*key, there[key], None))
+    sendings, seqs = list[Sending](), list[int]()
+    for lane, code in (("work", 0), ("memory", 1)):
+        heads = [bytes.fromhex(oid) for change in changes if change.new and (oid := getattr(change.new, lane))]
+        known = [bytes.fromhex(oid) for target in there.values() if (oid := getattr(target, lane))]
+        new = list_new_commits(history, heads, known)
+        sent = {oid for sending in sendings for batch in sending.batches for oid in _oids_of(batch)}
+
+        def has(oids: Sequence[bytes], code: int = code, sent: set[bytes] = sent) -> set[bytes]:
+            return link.mirror.list_held(oids, code) | (sent & set(oids))
+
+        sendings.append(collect(history, new, code, has))
+        seqs += new
+    return _Work(state, sendings, changes, seqs)
+
+
+def _oids_of(batch: Batch) -> list[bytes]:
+    small = [hashlib.sha256(one.content).digest() for one in batch.objects]
+    packed = [record.oid for pack in batch.packs for record in pack.read().records]
+    return [*small, *packed, *(one.oid for one in batch.lists), *(part.oid for part in batch.parts)]
+
+
+def _plan_ref(history: History, request: Request, there: Mapping[RefKey, Target], key: RefKey) -> RefChange | None:
+    """What becomes of one ref of the remote; None if it is there already. Refuses what would lose commits of others."""
+    kind, name = key
+    held = refs.find(history.db, name, kind)
+    if held is None:
+        what = "tag" if kind == refs.TAG else "branch"
+        raise NotFound(f"there is no {what} {name!r} here. Nothing was sent.", hint=f"See them with: memlake {what}")
+    old = there.get(key)
+    note = tables.find_ref(history.db, kind, name)
+    memory = held["memory"] if request.memories else old.memory if old else None
+    new = Target(held["work"], memory, note[2].hex() if kind == refs.TAG and note and note[2] else None)
+    if old is not None and kind == refs.BRANCH:
+        new = _join_lanes(history, request, name, old, new)
+    elif old is not None and old.work != new.work and not request.force:
+        raise Conflict(
+            f"tag {name!r} names another commit at {request.remote}. Nothing was sent.",
+            hint=f"To replace it there: memlake push --force {pasted(request.remote)} {pasted(name)}",
+        )
+    if new == old or not (new.work or new.memory):
+        return None
+    return RefChange(kind, name, old, new)
+
+
+def _join_lanes(history: History, request: Request, name: str, old: Target, new: Target) -> Target:
+    """Each lane moves forward only, unless it was forced; a lane that is ahead there alone stays as it is."""
+    heads = []
+    for lane in LANES:
+        theirs, ours = getattr(old, lane), getattr(new, lane)
+        if theirs == ours or ours is None or _is_forced(request, name, theirs, lane):
+            heads.append(theirs if ours is None else ours)
+        elif _is_behind(history, theirs, ours):
+            heads.append(ours)
+        elif _is_behind(history, ours, theirs):
+            heads.append(theirs)
+        else:
+            raise _refuse_diverged(history, name, lane, theirs, request.remote)
+    return Target(*heads)
+
+
+def _is_forced(request: Request, name: str, theirs: str | None, lane: Lane) -> bool:
+    if request.lease is not None and lane == "work":
+        if name in request.lease and request.lease[name] != theirs:
+            raise Conflict(
+                f"{name!r} at {request.remote} is at {short(theirs or 'none')} and not at "
+                f"{short(request.lease[name] or 'none')}, because somebody pushed meanwhile. Nothing was sent.",
+                hint="See what came with: memlake fetch",
+            )
+        return name in request.lease
+    return request.force and lane == "work"
+
+
+def _is_behind(history: History, old: str | None, new: str | None) -> bool:
+    if old is None:
+        return True
+    if new is None or not (history.has(old) and history.has(new)):
+        return False
+    return is_ancestor(history, history.get(old), history.get(new))
+
+
+def _refuse_diverged(history: History, name: str, lane: Lane, theirs: str, remote: str) -> Conflict:
+    what = "memories" if lane == "memory" else "commits"
+    why = "that you do not have" if not history.has(theirs) else "that yours does not include"
+    return Conflict(
+        f"branch {name!r} at {remote} has {what} {why} ({short(theirs)}). Nothing was sent.",
+        hint=f"Join them first: memlake pull {pasted(remote)} && memlake push {pasted(remote)}",
+    )
+
+
+def _word(key: RefKey) -> str:
+    return "tag" if key[0] == refs.TAG else "branch"
+
+
+# -- batches and root --------------------------------------------------------------------------------
+
+
+def _finish_batches(history: History, work: _Work, who: str) -> list[tuple[str, bytes, Batch]]:
+    """The batches as files. The last one says which refs moved, and has a token, so that its name is of this push."""
+    batches = [batch for sending in work.sendings for batch in sending.batches]
+    moves = [
+        RefMove(change.kind, change.name, code, _raw(change.old, lane), _raw(change.new, lane), now(), "push", who)
+        for change in work.changes
+        for code, lane in enumerate(LANES)
+        if _raw(change.old, lane) != _raw(change.new, lane)
+    ]
+    repo, token = uuid.UUID(history.objects.repo).bytes, os.urandom(16)
+    encoded = [encode_batch(batch) for batch in batches]
+    if batches and len(encoded[-1]) < _JOINED:
+        batches[-1] = batches[-1]._replace(token=token, moves=moves)
+        encoded[-1] = encode_batch(batches[-1])
+    else:
+        batches.append(Batch(repo, token, 0, moves=moves))
+        encoded.append(encode_batch(batches[-1]))
+    return [(name_of(data), data, batch) for data, batch in zip(encoded, batches, strict=True)]
+
+
+def _raw(target: Target | None, lane: Lane) -> bytes | None:
+    oid = getattr(target, lane) if target else None
+    return bytes.fromhex(oid) if oid else None
+
+
+def _next_root(history: History, work: _Work, batches: Sequence[tuple[str, bytes, Batch]]) -> Root:
+    before = work.before.root if work.before else None
+    changed: dict[RefKey, Target] = {}
+    gone = {(change.kind, change.name) for change in work.changes if change.new is None}
+    for change in work.changes:
+        if change.new is not None:
+            changed[change.kind, change.name] = change.new
+    log = [LogFile(name, len(data), batch.lane, len(batch.commits)) for name, data, batch in batches]
+    packs = [PackFile(pack.name, pack.size, batch.lane) for _, _, batch in batches for pack in batch.packs]
+    names = {pack.name for pack in packs}
+    if before is None:
+        branch = next((name for kind, name in changed if kind == refs.BRANCH), "main")
+        return Root(
+            history.objects.repo, history.salt.hex(), 1, batches[-1][2].token.hex(), branch, changed, tuple(log),
+            tuple(packs),
+        )  # fmt: skip
+    kept = tuple(file for file in before.log if file.name not in {one.name for one in log})
+    return before._replace(
+        generation=before.generation + 1,
+        token=batches[-1][2].token.hex(),
+        refs={key: target for key, target in {**before.refs, **changed}.items() if key not in gone},
+        log=(*kept, *log),
+        packs=(*(pack for pack in before.packs if pack.name not in names), *packs),
+        condemned={name: time for name, time in before.condemned.items() if name not in names},
+    )
+
+
+def _swap(link: Link, work: _Work, root: Root, batches: Sequence[tuple[str, bytes, Batch]]) -> State | None:
+    """The new state, or None if somebody else was faster. A lost answer is looked up."""
+    try:
+        return link.remote.swap(root, work.before)
+    except Moved:
+        return _find_own(link, batches)  # a retry after a lost answer finds our own root in its way
+    except Unavailable as error:
+        state = None
+        with contextlib.suppress(Error):
+            state = _find_own(link, batches)
+        if state is None:
+            raise Unavailable(
+                f"{error.message} Whether the push arrived is not known.",
+                hint=f"Run it again, which does no harm: memlake push {pasted(link.remote.name)}",
+            ) from error
+        return state
+
+
+def _find_own(link: Link, batches: Sequence[tuple[str, bytes, Batch]]) -> State | None:
+    state, (name, _, batch) = link.remote.load(), batches[-1]
+    if state is not None and (
+        state.root.token == batch.token.hex() or any(file.name == name for file in state.root.log)
+    ):
+        return state
+    return None
+
+
+def _note(history: History, link: Link, state: State, work: _Work, batches: Sequence[tuple[str, bytes, Batch]]) -> None:
+    """Remember what the remote has now: our batches, and where its branches are."""
+    repo = uuid.UUID(history.objects.repo).bytes
+    link.remote.keep_copy(state, history.objects.tmp)
+    known = link.mirror.files().keys() | {f"log/{name}" for name, _, _ in batches}
+    is_complete = all(f"log/{file.name}" in known for file in state.root.log)
+    with link.mirror.learning(state.root, state.data, state.tag if is_complete else None) as learn:
+        for name, data, batch in batches:
+            oids = [hashlib.sha256(one.content).digest() for one in decode_batch(name, data, repo).objects]
+            learn(name, len(data), batch, oids)
+    tracked = list_tracked(history, link.remote.name)
+    with history.db.write():
+        for change in work.changes:
+            if change.kind == refs.BRANCH:
+                new = state.root.refs.get((refs.BRANCH, change.name))
+                have = new if new is None else Target(_here(history, new.work), _here(history, new.memory))
+                old = tracked.get(change.name)
+                if old != have:
+                    name = f"{link.remote.name}/{change.name}"
+                    refs.follow(history, name, _heads(old), _heads(have), action=f"push {link.remote.name}")
+
+
+def _here(history: History, oid: str | None) -> str | None:
+    return oid if oid is not None and history.has(oid) else None
+
+
+def _heads(target: Target | None) -> refs.Heads | None:
+    return None if target is None else {"work": target.work, "memory": target.memory}
+
+
+def _describe(history: History, link: Link, work: _Work) -> Pushed:
+    objects = sum(
+        len(batch.objects) + len(batch.lists) + len(batch.parts)
+        for sending in work.sendings
+        for batch in sending.batches
+    ) + sum(len(pack.read().records) for sending in work.sendings for batch in sending.batches for pack in batch.packs)
+    rooms: dict[str, set[str]] = {}
+    if work.before is None:
+        for _, data in tables.list_commit_data(history.db, work.seqs):
+            for path, _, new in changes_in(history, data):
+                if new is not None:
+                    rooms.setdefault(path.split("/", 1)[0], set()).add(path)
+    return Pushed(
+        link.remote.name, link.remote.url, tuple(work.changes), len(work.seqs), objects,
+        sum(sending.size for sending in work.sendings), is_first=work.before is None,
+        rooms={room: len(paths) for room, paths in sorted(rooms.items())},
+    )  # fmt: skip

@@ -1,0 +1,252 @@
+"""Receive: files of a remote brought here, checked. Writes no row.
+
+Each file is checked against its name and each record against its hash before it gets its place. A failure leaves files
+that no row names, and a second run finds them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from memlake.errors import Corrupt, NotFound
+from memlake.named_tuple import NamedTuple
+from memlake.objects.chunks import decode_list
+from memlake.objects.packs import (
+    CHUNKED,
+    DELTA,
+    LIMIT,
+    LOG,
+    OBJECT,
+    PACKED,
+    PACKED_ZSTD,
+    PART,
+    PackWriter,
+    Record,
+    Sealed,
+    expand,
+    read_footer_bytes,
+)
+from memlake.objects.places import Folder
+from memlake.objects.store import Objects, part_name
+from memlake.versions.sync.batch import Batch, Pack, decode_batch
+from memlake.versions.sync.remote import Progress, Remote, in_parallel
+from memlake.versions.sync.root import LogFile, Root
+
+Row = TypeVar("Row")
+_LARGEST_BATCH = 96 << 20  # bytes of a batch as it is stored
+_SPAN = 8 << 20
+_GROUP = 4000
+_FORMS = (PACKED, PACKED_ZSTD, DELTA, CHUNKED, PART)
+_MOSTLY = 0.5  # the share of a pack from which on it comes whole
+
+
+class Wanted(NamedTuple):
+    """What of a remote is wanted here: which lanes, and objects below which size (None: all of them)."""
+
+    memories: bool = True
+    below: int | None = None
+
+
+class Plan(NamedTuple):
+    """What is to be brought: packs whole, records of others, parts; and what stays away, by oid."""
+
+    whole: Sequence[Pack]
+    single: Mapping[str, Sequence[Record]]
+    parts: Sequence[tuple[bytes, int]]
+    away: frozenset[bytes]  # of lists and parts
+    stays: Sequence[Record]  # objects of packs that stay there
+
+    @property
+    def size(self) -> int:
+        single = sum(record.length for records in self.single.values() for record in records)
+        return sum(pack.size for pack in self.whole) + single + sum(size for _, size in self.parts)
+
+
+def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Path) -> Iterator[tuple[LogFile, Batch]]:
+    """Batches in the order of the root. They come in parallel and stay in `folder` until all of them are taken in."""
+    wanted = list(files)
+
+    def bring(file: LogFile) -> None:
+        if file.size > _LARGEST_BATCH:
+            raise Corrupt(f"log/{file.name[:10]} of {remote.url} has {file.size:,} bytes, which is too many.")
+        remote.download(f"log/{file.name}", file.size, folder / file.name)
+
+    for _ in in_parallel(bring, wanted):
+        pass
+    for file in wanted:
+        try:
+            yield file, decode_batch(file.name, (folder / file.name).read_bytes(), uuid.UUID(repo).bytes)
+        except Corrupt as error:
+            (folder / file.name).unlink(missing_ok=True)  # it may have been damaged here
+            raise Corrupt(f"{remote.url}: {error.message} Nothing was changed.") from error
+
+
+def plan(objects: Objects, batches: Sequence[Batch], root: Root, wanted: Wanted) -> Plan:
+    """What of the packs and parts is lacking here and wanted. Checks every footer against its name and its pack."""
+    listed = {file.name: file.size for file in root.packs}
+    lists = {one.oid: one for batch in batches for one in batch.lists}
+    for one in lists.values():
+        decode_list(one.oid, one.data, one.size)
+    near = {oid for oid, one in lists.items() if wanted.below is None or one.size < wanted.below}
+    chunks = {chunk for oid in near for chunk, _ in decode_list(oid, lists[oid].data)}
+    away = set(lists.keys() - near)
+    whole, single, parts, stays = list[Pack](), dict[str, list[Record]](), list[tuple[bytes, int]](), list[Record]()
+    for pack in (pack for batch in batches for pack in batch.packs if pack.name in listed):
+        records = _read_records(objects, pack, listed[pack.name])
+        lacking = objects.find_missing(record.oid.hex() for record in records)
+        fresh = [record for record in records if record.oid.hex() in lacking]
+        wants = [record for record in fresh if _is_near(record, wanted, chunks)]
+        stays += [record for record in fresh if record.role & OBJECT and not _is_near(record, wanted, chunks)]
+        if wants and sum(record.length for record in wants) >= _MOSTLY * pack.size and len(wants) == len(records):
+            whole.append(pack)
+        elif wants:
+            single[pack.name] = wants
+    for part in (part for batch in batches for part in batch.parts):
+        if wanted.below is not None and part.size >= wanted.below:
+            away.add(part.oid)
+        elif objects.find_missing([part.oid.hex()]):
+            parts.append((part.oid, part.size))
+    return Plan(whole, single, parts, frozenset(away), stays)
+
+
+def _is_near(record: Record, wanted: Wanted, chunks: set[bytes]) -> bool:
+    return record.oid in chunks or (record.role & OBJECT > 0 and (wanted.below is None or record.size < wanted.below))
+
+
+def _read_records(objects: Objects, pack: Pack, size: int) -> list[Record]:
+    """The records of a pack that are objects or chunks, each within the file."""
+    footer = pack.read()
+    if footer.repo != objects.repo:
+        raise Corrupt(f"pack {pack.name[:10]} belongs to another repo, {footer.repo}. Nothing was changed.")
+    for record in footer.records:
+        inside = record.start >= 0 and record.length >= 0 and record.start + record.length <= size
+        is_known = record.form in _FORMS and (record.form in (CHUNKED, PART) or 0 <= record.size <= LIMIT)
+        is_known = is_known and record.role in (1, 2, 3, LOG) and len(record.links or b"") % 32 == 0
+        if pack.size != size or not (inside and is_known) or len(record.oid) != 32:
+            raise Corrupt(f"pack {pack.name[:10]} says of itself what cannot be. Nothing was changed.")
+    return [record for record in footer.records if record.role != LOG and record.form not in (CHUNKED, PART)]
+
+
+# -- bringing files ---------------------------------------------------------------------------------
+
+
+def bring(objects: Objects, remote: Remote, planned: Plan, progress: Progress | None = None) -> list[Sealed]:
+    """Bring packs and parts here, checked; returns new packs that were made of single records."""
+    total, done = planned.size, 0
+    jobs: list[tuple[str, int, Pack | tuple[bytes, int]]] = [("pack", pack.size, pack) for pack in planned.whole]
+    jobs += [("part", size, (oid, size)) for oid, size in planned.parts]
+
+    def work(job: tuple[str, int, Pack | tuple[bytes, int]]) -> None:
+        _, _, what = job
+        if isinstance(what, Pack):
+            _bring_pack(objects, remote, what)
+        else:
+            bring_part(objects, remote, *what)
+
+    for (kind, size, _), _ in in_parallel(work, jobs, at_once=4):
+        done += size
+        if progress:
+            progress(done, total, f"{kind}s")
+    made = bring_records(objects, remote, planned.single)
+    if progress and planned.single:
+        progress(total, total, "records")
+    return made
+
+
+def _bring_pack(objects: Objects, remote: Remote, pack: Pack) -> None:
+    """A whole pack into its place, every record of it checked. One that is there was checked, or is checked now."""
+    file = objects.tmp / f"{hashlib.sha256(pack.name.encode()).hexdigest()[:32]}.pack"
+    if not _is_here(objects, pack):
+        remote.download(f"packs/{pack.name}", pack.size, file)
+        try:
+            _check_pack(pack, file)
+        except Corrupt as error:
+            file.unlink(missing_ok=True)
+            raise Corrupt(f"{remote.url}: {error.message} Nothing was changed.") from error
+        objects.packs.put(pack.name, file)
+        file.unlink(missing_ok=True)
+
+
+def _is_here(objects: Objects, pack: Pack) -> bool:
+    try:
+        return objects.packs.size(pack.name) == pack.size
+    except NotFound:
+        return False
+
+
+def _check_pack(pack: Pack, file: Path) -> None:
+    place = Folder(file.parent)
+    if read_footer_bytes(place, file.name) != pack.footer:
+        raise Corrupt(f"pack {pack.name[:10]} has another footer than its batch says.")
+    records = [record for record in pack.read().records if record.form in (PACKED, PACKED_ZSTD)]
+    for group in _spans(records):
+        payloads = place.get_ranges(file.name, [(record.start, record.length) for record in group])
+        for record, payload in zip(group, payloads, strict=True):
+            check_record(record, payload)
+
+
+def check_record(record: Record, payload: bytes) -> bytes:
+    """The content of a record, checked against its hash."""
+    content = expand(payload, record.size) if record.form == PACKED_ZSTD else payload
+    if len(content) != record.size or hashlib.sha256(content).digest() != record.oid:
+        raise Corrupt(f"object {record.oid.hex()[:10]} does not match its hash.")
+    return content
+
+
+def bring_part(objects: Objects, remote: Remote, oid: bytes, size: int) -> None:
+    name = part_name(oid)
+    file = objects.tmp / f"{oid.hex()[:32]}.part"
+    remote.download(f"parts/{name}", size, file)
+    with file.open("rb") as stream:
+        if hashlib.file_digest(stream, "sha256").digest() != oid:
+            file.unlink(missing_ok=True)
+            raise Corrupt(f"{remote.url}: parts/{name} does not match its hash. Nothing was changed.")
+    objects.parts.put(name, file)
+    file.unlink(missing_ok=True)
+
+
+def bring_records(objects: Objects, remote: Remote, single: Mapping[str, Sequence[Record]]) -> list[Sealed]:
+    """Records of packs that do not come whole, checked and stored in packs of our own; returns those."""
+    made: list[Sealed] = []
+    writer: PackWriter | None = None
+
+    def read(job: tuple[str, list[Record]]) -> list[bytes]:
+        name, group = job
+        return remote.place.get_ranges(f"packs/{name}", [(record.start, record.length) for record in group])
+
+    jobs = [(name, group) for name, records in single.items() for group in _spans(records)]
+    try:
+        for (_, group), payloads in in_parallel(read, jobs):
+            for record, payload in zip(group, payloads, strict=True):
+                if record.form != DELTA:
+                    check_record(record, payload)
+                writer = writer or PackWriter(objects.tmp, objects.repo)
+                writer.copy(record, payload)
+            if writer is not None and writer.is_full:
+                sealed, writer = writer.deliver(objects.packs), None
+                made.append(sealed)
+        if writer is not None:
+            sealed, writer = writer.deliver(objects.packs), None
+            made.append(sealed)
+    finally:
+        if writer is not None:
+            writer.abandon()
+    return made
+
+
+def _spans(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records in the order they lie, a few megabytes at once."""
+    group: list[Record] = []
+    size = 0
+    for record in sorted(records, key=lambda record: record.start):
+        if group and size + record.length > _SPAN:
+            yield group
+            group, size = [], 0
+        group.append(record)
+        size += record.length
+    if group:
+        yield group

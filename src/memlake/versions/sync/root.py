@@ -1,0 +1,130 @@
+"""The root of a remote: the one file that changes, as JSON. Says which files there are and what the refs name. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from memlake.errors import Corrupt, InvalidInput
+from memlake.named_tuple import NamedTuple
+from memlake.versions.paths import name_problem
+
+NAME = "root"
+FORMAT = 1
+_OID = re.compile(r"[0-9a-f]{64}")
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_MOST = 1_000_000  # files that a root may list
+_HUGE = 1 << 53
+RefKey = tuple[int, str]
+
+
+class Target(NamedTuple):
+    """What a branch (kind 0) or tag (kind 1) names, by lane, and the note of a tag."""
+
+    work: str | None
+    memory: str | None
+    note: str | None = None  # hex
+
+
+class LogFile(NamedTuple):
+    name: str
+    size: int
+    lane: int
+    commits: int
+
+
+class PackFile(NamedTuple):
+    name: str
+    size: int
+    lane: int
+
+
+class Root(NamedTuple):
+    """A state of a remote. `token` is of whoever wrote it; `needs` are commits that a bundle takes for granted."""
+
+    repo: str
+    salt: str
+    generation: int
+    token: str
+    head: str
+    refs: Mapping[RefKey, Target]
+    log: tuple[LogFile, ...] = ()
+    packs: tuple[PackFile, ...] = ()
+    purges: tuple[str, ...] = ()
+    condemned: Mapping[str, int] = {}
+    needs: tuple[str, ...] = ()
+
+
+def encode_root(root: Root) -> bytes:
+    fields = {"format": FORMAT, **root._asdict()}
+    fields["refs"] = {f"{kind}/{name}": list(target) for (kind, name), target in sorted(root.refs.items())}
+    return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def decode_root(data: bytes, where: str) -> Root:
+    """A root that somebody wrote, every value of it checked, or an error that says what is wrong."""
+    try:
+        fields = json.loads(data)
+        if type(fields) is not dict or type(fields.get("format")) is not int:
+            raise ValueError("it is not a JSON object with a format")
+        if fields["format"] > FORMAT:
+            raise InvalidInput(
+                f"{where} has format {fields['format']}; this memlake reads up to {FORMAT}. Nothing was changed.",
+                hint="Install a newer memlake: pip install -U memlake",
+            )
+        root = _read(fields)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        raise Corrupt(
+            f"{where} has a root that cannot be read: {error}. Nothing was changed.",
+            hint="If this is a remote of ours that was damaged, copy the newest file of its folder roots/ over root.",
+        ) from error
+    return root
+
+
+def _read(fields: dict[str, Any]) -> Root:
+    refs: dict[RefKey, Target] = {}
+    for text, target in fields["refs"].items():
+        kind, _, name = text.partition("/")
+        if kind not in ("0", "1") or name_problem(name):
+            raise ValueError(f"{text!r} cannot be the name of a ref")
+        work, memory, note = target
+        refs[int(kind), name] = Target(_oid(work), _oid(memory), None if note is None else bytes.fromhex(note).hex())
+    log = tuple(LogFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "log"))
+    packs = tuple(PackFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "packs"))
+    if any(file.lane > 1 for file in log) or any(file.lane > 1 for file in packs):
+        raise ValueError("a file of it is of no lane")
+    if not _UUID.fullmatch(fields["repo"]) or len(bytes.fromhex(fields["salt"])) != 16:
+        raise ValueError("its repo id or salt is not one")
+    if type(fields["token"]) is not str or name_problem(fields["head"]):
+        raise ValueError("its token or head is not one")
+    return Root(
+        fields["repo"], fields["salt"], _number(fields["generation"]), fields["token"], fields["head"], refs, log,
+        packs, tuple(map(_name, _list(fields, "purges"))),
+        {_name(name): _number(time) for name, time in fields["condemned"].items()},
+        tuple(map(_name, _list(fields, "needs"))),
+    )  # fmt: skip
+
+
+def _list(fields: dict[str, Any], key: str) -> list[Any]:
+    found = fields[key]
+    if type(found) is not list or len(found) > _MOST:
+        raise ValueError(f"{key} is not a list of at most {_MOST:,}")
+    return found
+
+
+def _oid(value: object) -> str | None:
+    return None if value is None else _name(value)
+
+
+def _name(value: object) -> str:
+    if type(value) is not str or not _OID.fullmatch(value):
+        raise ValueError(f"{value!r:.80} is not a hash")
+    return value
+
+
+def _number(value: object) -> int:
+    if type(value) is not int or not 0 <= value < _HUGE:
+        raise ValueError(f"{value!r:.80} is not a number")
+    return value

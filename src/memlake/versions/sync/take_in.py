@@ -1,0 +1,148 @@
+"""Taking in: batches into repo.db, in one transaction. Nothing is visible before all of it is known to be right.
+
+The files are in their places by then. Commits are adopted, so their trees are replayed; everything a commit names must
+be here or be known to lie at the remote; chunks must make up the objects they are said to.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from memlake.errors import Corrupt
+from memlake.objects import tables as object_tables
+from memlake.objects.layout import tick
+from memlake.objects.packs import AWAY, CHUNKED, DELTA, LOG, PART, Record, Sealed
+from memlake.objects.store import Objects, encode_inline
+from memlake.versions.history.commits import History
+from memlake.versions.sync.batch import Batch, ChunkList
+from memlake.versions.sync.receive import Plan
+from memlake.versions.trees import codec
+
+_SPAN = 8 << 20
+_GROUP = 4000
+Item = TypeVar("Item")
+
+
+class Taker:
+    """Takes batches into repo.db, one after another. Use inside a write, with the files in their places."""
+
+    def __init__(self, history: History, planned: Plan, made: Sequence[Sealed]) -> None:
+        self._history, self._db, self._objects = history, history.db, history.objects
+        self._away = planned.away
+        self._whole = {pack.name for pack in planned.whole}
+        self._now = tick(self._db)
+        self._named: set[bytes] = set()
+        self._lists: list[ChunkList] = []
+        self.commits = self.objects = 0
+        for sealed in made:
+            self._add_pack(sealed.name, sealed.size, sealed.records)
+        self._put((r.oid, r.size, AWAY, r.role, None, None, None, self._now, r.links, None) for r in planned.stays)
+
+    def add(self, batch: Batch, *, memories: bool = True) -> list[bytes]:
+        """Take a batch in; returns the oids of its small objects."""
+        for pack in batch.packs:
+            if pack.name in self._whole and not object_tables.has_pack(self._db, pack.name):
+                self._add_pack(pack.name, pack.size, pack.read().records)
+        oids = self._add_small(batch)
+        self._add_lists(batch.lists)
+        self._add_parts(batch)
+        if batch.lane == 0 or memories:
+            self._add_commits(batch.commits)
+        return oids
+
+    def finish(self) -> None:
+        """Check what can be checked only now: that nothing is lacking, and that chunks make up their objects."""
+        for group in _groups(sorted(self._named)):
+            missing = self._objects.find_missing(oid.hex() for oid in group)
+            missing -= self._objects.find_purged(missing)
+            if missing:
+                raise Corrupt(f"object {min(missing)} is needed and was not sent. Nothing was changed.")
+        for one in self._lists:
+            check_whole(self._objects, one.oid)
+
+    def _add_pack(self, name: str, size: int, records: Sequence[Record]) -> None:
+        id = object_tables.add_pack(self._db, name, size)
+        kept = [record for record in records if record.role != LOG and record.form not in (CHUNKED, PART)]
+        self._put(
+            (r.oid, r.size, r.form, r.role, id, r.start, r.length, self._now, r.links, self._base(name, r))
+            for r in kept
+        )
+
+    def _base(self, name: str, record: Record) -> bytes | None:
+        return self._objects.packs.get(name, record.start, 32) if record.form == DELTA else None
+
+    def _add_small(self, batch: Batch) -> list[bytes]:
+        oids, rows = list[bytes](), []
+        for one in batch.objects:
+            oid = hashlib.sha256(one.content).digest()
+            oids.append(oid)
+            form, payload = encode_inline(one.content)
+            _check_links(oid, one.content, one.links)
+            rows.append((oid, len(one.content), form, one.role, None, None, None, self._now, one.links, payload))
+        self._put(rows)
+        return oids
+
+    def _add_lists(self, lists: Sequence[ChunkList]) -> None:
+        rows = []
+        unknown = self._objects.find_missing(one.oid.hex() for one in lists)
+        for one in lists:
+            form = AWAY if one.oid in self._away else CHUNKED
+            rows.append((one.oid, one.size, form, one.role, None, None, None, self._now, one.links, one.data))
+            if form == CHUNKED and one.oid.hex() in unknown:
+                self._lists.append(one)
+        self._put(rows)
+
+    def _add_parts(self, batch: Batch) -> None:
+        self._put(
+            (one.oid, one.size, AWAY if one.oid in self._away else PART, one.role, None, None, None, self._now,
+             one.links, None)
+            for one in batch.parts
+        )  # fmt: skip
+
+    def _put(self, rows: Iterable[Sequence[Any]]) -> None:
+        """Store rows but those of what was purged here."""
+        listed = list(rows)
+        for group in _groups(listed):
+            dead = {row[0] for row in object_tables.list_tombstones_of(self._db, [row[0] for row in group])}
+            object_tables.put_objects(self._db, [row for row in group if row[0] not in dead])
+        self.objects += len(listed)
+
+    def _add_commits(self, commits: Sequence[bytes]) -> None:
+        for data in commits:
+            fields = codec.unpack(data)
+            changes, meta = fields[8], fields[9]
+            self._named.update(meta.values())
+            commit = self._history.adopt(data)
+            if changes is None:
+                self._named.update(bytes.fromhex(c.new.oid) for c in self._history.changes(commit) if c.new)
+            else:
+                self._named.update(new[:32] for _, _, new in changes if new is not None)
+            self.commits += 1
+
+
+def check_whole(objects: Objects, oid: bytes) -> None:
+    """Whether the chunks of an object make it up. Its list alone proves nothing when somebody else wrote it."""
+    digest, batch = hashlib.sha256(), list[tuple[bytes, int]]()
+    for piece in [*objects.pieces(oid.hex()), None]:
+        if piece is not None:
+            batch.append(piece)
+        if batch and (piece is None or sum(length for _, length in batch) > _SPAN):
+            contents = dict(objects.read_chunks(batch))
+            for chunk, _ in batch:
+                digest.update(contents[chunk.hex()])
+            batch.clear()
+    if digest.digest() != oid:
+        raise Corrupt(f"the chunks of object {oid.hex()[:10]} do not make it up. Nothing was changed.")
+
+
+def _check_links(oid: bytes, content: bytes, links: bytes | None) -> None:
+    for at in range(0, len(links or b""), 32):
+        link = (links or b"")[at : at + 32]
+        if link not in content and link.hex().encode() not in content:
+            raise Corrupt(f"object {oid.hex()[:10]} links to what its content does not name. Nothing was changed.")
+
+
+def _groups(rows: Sequence[Item]) -> Iterator[Sequence[Item]]:
+    return (rows[at : at + _GROUP] for at in range(0, len(rows), _GROUP))

@@ -1,0 +1,88 @@
+"""Upload: packs, parts and batches stored at a remote. What is there already is not sent again."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from memlake import nofollow
+from memlake.errors import NotFound, Unavailable
+from memlake.objects.places import Place
+from memlake.objects.store import Objects, part_name
+from memlake.versions.sync.collect import PackToSend, Sending, write_pack
+from memlake.versions.sync.remote import Progress, Remote, in_parallel
+
+_BLOCK = 8 << 20
+_AT_ONCE = 4  # packs on their way, of up to 64 MiB each
+
+
+class Upload:
+    """The files of one push. It remembers what it stored, for the attempts after a lost race."""
+
+    def __init__(self, objects: Objects, remote: Remote, progress: Progress | None) -> None:
+        self._objects, self._remote, self._progress = objects, remote, progress
+        self.stored: set[str] = set()
+
+    def send(self, sendings: Sequence[Sending], batches: Sequence[tuple[str, bytes]]) -> None:
+        """Store packs and parts, then batches: nothing is named before it is there."""
+        jobs: list[tuple[str, int, Callable[[], Path]]] = []
+        for sending in sendings:
+            jobs += [(f"packs/{pack.name}", pack.size, self._make_pack(pack)) for pack in sending.packs]
+            jobs += [
+                (f"parts/{part_name(part.oid)}", part.size, self._copy_part(part.oid, part.size))
+                for part in sending.parts
+            ]
+        jobs = [job for job in jobs if job[0] not in self.stored]
+        files = [(f"log/{name}", data) for name, data in batches if f"log/{name}" not in self.stored]
+        total, done = sum(size for _, size, _ in jobs) + sum(len(data) for _, data in files), 0
+        # One request is cheaper than the bytes of a pack. A single one is new, as a rule, and sent without asking.
+        look = len(jobs) > 1
+
+        def store(job: tuple[str, int, Callable[[], Path]]) -> None:
+            name, size, make = job
+            if not (look and self._is_stored(name, size)):
+                file = make()
+                try:
+                    self._remote.place.put(name, file)
+                finally:
+                    file.unlink(missing_ok=True)
+
+        for (name, size, _), _ in in_parallel(store, jobs, at_once=_AT_ONCE):
+            done = self._note(name, done + size, total)
+        for (name, data), _ in in_parallel(lambda file: self._remote.put_bytes(*file, self._objects.tmp), files):
+            done = self._note(name, done + len(data), total)
+
+    def _note(self, name: str, done: int, total: int) -> int:
+        self.stored.add(name)
+        if self._progress:
+            self._progress(done, total, "sent")
+        return done
+
+    def _is_stored(self, name: str, size: int) -> bool:
+        with contextlib.suppress(NotFound):
+            return self._remote.place.size(name) == size
+        return False
+
+    def _make_pack(self, planned: PackToSend) -> Callable[[], Path]:
+        def make() -> Path:
+            if not planned.copied:
+                return self._copy(self._objects.packs, planned.name, planned.size)
+            sealed = write_pack(self._objects, planned).seal(planned.nonce)
+            if sealed.name != planned.name:
+                raise Unavailable("a pack changed while it was being sent. Nothing was changed.", hint="Run it again.")
+            return sealed.path
+
+        return make
+
+    def _copy_part(self, oid: bytes, size: int) -> Callable[[], Path]:
+        return lambda: self._copy(self._objects.parts, part_name(oid), size)
+
+    def _copy(self, place: Place, name: str, size: int) -> Path:
+        """A copy of a file of ours, to be given away."""
+        file = self._objects.tmp / f"{os.urandom(16).hex()}.pack"
+        with open(nofollow.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
+            for at in range(0, size, _BLOCK):
+                stream.write(place.get(name, at, min(_BLOCK, size - at)))
+        return file

@@ -1,0 +1,86 @@
+"""What a push, fetch or clone did, as lines. Knows no command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from memlake.records import short
+from memlake.versions.kinds import ROOMS
+from memlake.views import words
+from memlake.views.style import Style
+
+if TYPE_CHECKING:
+    from memlake.repo.remotes import RemoteSettings
+    from memlake.versions.sync.fetch import Fetched, RefChange
+    from memlake.versions.sync.push import Pushed
+    from memlake.versions.sync.root import Target
+
+
+def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iterator[str]:
+    """What left this machine, and to where; of the first push also of which kinds it is."""
+    if pushed.up_to_date:
+        yield "Everything up to date."
+        return
+    yield f"To {style.clean(pushed.url)}"
+    yield from (f"   {line}" for line in _change_lines(style, pushed.changes, pushed.remote, sent=True))
+    verb = "Would send" if dry_run else "Sent"
+    counts = f"{words.count(pushed.commits, 'commit')}, {words.count(pushed.objects, 'object')}"
+    files = "" if dry_run else f" in {words.count(pushed.files, 'file')}"
+    yield f"{verb} {counts}, {words.size(pushed.size)}{files}."
+    if pushed.is_first and pushed.rooms:
+        yield f"This was the first push there. What {'would leave' if dry_run else 'left'} this machine:"
+        yield from (f"  {line}" for line in _room_lines(pushed.rooms))
+
+
+def _room_lines(rooms: Mapping[str, int]) -> Iterator[str]:
+    for room, number in rooms.items():
+        yield words.count(number, *ROOMS[room].nouns) if room in ROOMS else f"{number:,} {room}"
+    if "datasets" in rooms:
+        yield "the text of the scripts that made datasets, and the paths they ran at"
+
+
+def fetched_lines(style: Style, fetched: Fetched, *, dry_run: bool = False) -> Iterator[str]:
+    if fetched.up_to_date:
+        yield "Already up to date."
+        return
+    yield f"From {style.clean(fetched.url)}"
+    yield from (f"   {line}" for line in _change_lines(style, fetched.changes, fetched.remote, sent=False))
+    verb = "Would fetch" if dry_run else "Fetched"
+    yield f"{verb} {words.count(fetched.commits, 'commit')}, {words.size(fetched.size)}."
+    for record in fetched.purged:
+        reason = style.clean(record.reason)
+        what = words.count(len(record.oids), "object")
+        yield f"{'Would erase' if dry_run else 'Erased'} {what} that {style.clean(record.who)} purged: {reason}"
+    for tag in fetched.kept_tags:
+        yield f"Kept your tag {style.clean(tag)}, which names another commit there."
+
+
+def _change_lines(style: Style, changes: tuple[RefChange, ...], remote: str, *, sent: bool) -> Iterator[str]:
+    width = max((len(change.name) for change in changes), default=0)
+    for change in changes:
+        name, there = style.clean(change.name), style.clean(f"{remote}/{change.name}")
+        arrow = f"{name:<{width}} -> {there if change.kind == 0 else name}"
+        if sent:
+            arrow = f"{name:<{width}} -> {name}"
+        yield f"{_step(change.old, change.new):<24} {arrow}"
+
+
+def _step(old: Target | None, new: Target | None) -> str:
+    if new is None:
+        return "deleted"
+    if old is None:
+        return "new"
+    if old.work != new.work:
+        return f"{short(old.work) if old.work else 'nothing'}..{short(new.work) if new.work else 'nothing'}"
+    return "memories"
+
+
+def remote_lines(style: Style, remotes: list[RemoteSettings], *, verbose: bool) -> Iterator[str]:
+    width = max((len(one.name) for one in remotes), default=0)
+    for one in remotes:
+        facts = [style.clean(one.endpoint)] if one.endpoint else []
+        facts += [f"objects under {words.size(one.below)}"] if one.below is not None else []
+        facts += [] if one.memories else ["without memories"]
+        more = f"  ({', '.join(facts)})" if facts else ""
+        yield f"{one.name:<{width}}  {style.clean(one.url)}{more}" if verbose else one.name
