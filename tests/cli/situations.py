@@ -111,6 +111,17 @@ def _fill(root: Path) -> None:
     (root / "full" / "x").write_text("1")
 
 
+def _late(root: Path) -> None:
+    """A clone, and a bundle that begins after a commit which the clone does not have."""
+    with ml.open(root) as repo:
+        repo.remotes.bundle(root / "all.bundle")
+        ml.clone(root / "all.bundle", root / "d").close()
+        repo.write({"files/b": b"1"}, "three", branch="main")
+        repo.switch("base", create=True)
+        repo.write({"files/b": b"2"}, "four", branch="main")
+        repo.remotes.bundle(root / "late.bundle", "base..main")
+
+
 def _others(root: Path) -> None:
     """Somebody else clones what is shared in `r`, and pushes a commit of their own."""
     with ml.clone(root / "r", root / "theirs") as repo:
@@ -266,6 +277,8 @@ STATUSES = [
     Situation("a pull of what is not there", f"{SHARED}; switch -c dev", "pull", "See its branches: memlake branch -r", shows="origin/main"),
     Situation("a pull of what was not shared", f"{SHARED}; switch -c dev", "pull", "To share yours: memlake push {}", again=True),
     Situation("a tag that is elsewhere there", f"{SHARED}; tag v1; push origin v1; b=1; add b; commit -m two; tag -f v1", "push origin v1", "To replace it there: memlake push --force {} {}", again=False),
+    Situation("a bundle of a commit", TWO, "bundle create b.bundle HEAD~1", "Give the commit a name first: memlake tag NAME REV", fill={"NAME": "v1", "REV": "HEAD~1"}, then="bundle create b.bundle v1"),
+    Situation("a bundle that begins elsewhere", (TWO, _late), "-C d bundle unbundle ../late.bundle", "Ask for one of the whole history: memlake bundle create {}"),
     Situation("a remote with other things in it", (ONE, _fill, "remote add origin full"), "push", "Use a folder or prefix of its own: memlake remote set-url {} {}", again=True),
     Situation("merged by hand", (*WAITS, _unmark), "status", 'edit the file and use "memlake add <file>" to mark it resolved', works=True, fill={"<file>": "a"}, then="merge --continue"),
     Situation("to see each place", WAITS, "status", 'use "memlake conflicts" to see each place, and "memlake resolve <path> --ours" or "--theirs" to settle it', advised="memlake conflicts", works=True, shows="line 1"),
@@ -472,7 +485,8 @@ DATASETS = [
     Situation("a program nobody allowed", _scripted, "rebuild pets", "To read the program and allow it: memlake trust --program {}", shows="pets@1.0.0 was made by p.py", code=2),
     Situation("nobody to ask about a program", _scripted, "trust --program pets", "If you do, run: memlake trust --program {} --yes", shows="Trusted."),
     Situation("a program that was allowed", _scripted, "trust --program pets --yes", "Trusted. Run it with: memlake rebuild {}", shows="is the same", works=True),
-    Situation("a file of no program", f"{ONE}; train.py=1", "rebuild a", "Name the program when you commit: memlake commit -m MESSAGE --uses train.py", first="add train.py", shows="1 file changed"),
+    Situation("a file of no program", f"{ONE}; train.py=1", "rebuild a", "Or name the program when you commit: memlake commit -m MESSAGE --uses train.py", first="add train.py", shows="1 file changed"),
+    Situation("a file of no program, noted", f"{ONE}; train.py=print(1)", "rebuild a", "Let memlake note it before you commit: memlake run train.py", shows="1"),
     Situation("code that was not recorded", _without_code, "dataset source pets", "See what was recorded: memlake dataset show {}", shows="pets"),
     Situation("rm of one of two versions", (_pets, _more_pets), "dataset rm pets", "Delete one with: memlake dataset rm {}"),
     Situation("rm of both versions", (_pets, _more_pets), "dataset rm pets", "Delete all with: memlake dataset rm {} --all"),
@@ -518,6 +532,7 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     "See the remotes with: memlake remote -v": "needs a remote that was removed after a partial clone",
     "If that was meant, forget what is known of it: memlake remote refresh {}": "needs a remote that was put back; tried in tests/versions/sync",
     "Name one: memlake clone {} FOLDER": "needs the root of a file system as a remote",
+    "Make a new one: memlake bundle create FILE": "only what stores in a bundle gets it; tried in tests/versions/sync",
     "Run it again, which does no harm: memlake push {}": "needs an answer that was lost; tried in tests/versions/sync",
     "Run it again: memlake push {}": "needs many pushers at once; tried in tests/versions/sync",
     ('no changes added to commit (use "memlake add" and/or "memlake commit -a")', "memlake add"): _VERB,

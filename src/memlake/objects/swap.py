@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import os
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from memlake import nofollow
 from memlake.errors import AlreadyExists, Conflict, Corrupt, NotFound
@@ -34,6 +34,7 @@ class Moved(Conflict):
     """The file is not the one that was read any more. Nothing was stored."""
 
 
+@runtime_checkable
 class Swap(Protocol):
     """The one file of a remote that is replaced. Safe between processes and machines."""
 
@@ -123,7 +124,9 @@ class BucketSwap:
 
 
 def open_swap(place: Place, name: str) -> Swap:
-    """The file of this name beside the sealed files of a place."""
+    """The file of this name beside the sealed files of a place; some places are both."""
+    if isinstance(place, Swap):
+        return place
     if isinstance(place, Folder):
         return FolderSwap(place.root, name)
     assert isinstance(place, Bucket)

@@ -13,7 +13,7 @@ from memlake.repo.settings import read_repo_id, set_setting
 
 if TYPE_CHECKING:
     from memlake.repo import rebuild, remotes, sync
-    from memlake.repo.sync import clone, make_clone
+    from memlake.repo.sync import clone, make_clone, verify_bundle
 
 __all__ = [
     "Repo",
@@ -34,9 +34,10 @@ __all__ = [
     "rescue",
     "set_setting",
     "sync",
+    "verify_bundle",
 ]
 __getattr__ = lazy(
     __name__,
     {name: f"{__name__}.{name}" for name in ("rebuild", "remotes", "sync")}
-    | {name: f"{__name__}.sync:{name}" for name in ("clone", "make_clone")},
+    | {name: f"{__name__}.sync:{name}" for name in ("clone", "make_clone", "verify_bundle")},
 )

@@ -16,19 +16,22 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from memlake import config, nofollow, versions
+from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.errors import AlreadyExists, Denied, InvalidInput, NotFound, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.bucket import Bucket, open_place
-from memlake.objects.places import Place
+from memlake.objects.one_file import OneFile
+from memlake.objects.places import Folder, Place
 from memlake.records import Branch
 from memlake.repo.open import AnyPath
 from memlake.versions import tables
 
 if TYPE_CHECKING:
     from memlake.repo.repo import Repo
-    from memlake.versions.sync.fetch import Link
+    from memlake.versions.sync.bundle import Bundled
+    from memlake.versions.sync.fetch import Fetched, Link
 
 FOLDER = "remotes"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -143,6 +146,14 @@ class Remotes:
                 hint=f"If you trust it: memlake remote set-url {pasted(name)} {pasted(settings.url)}",
             )
         return settings
+
+    def bundle(self, file: AnyPath, *revs: str) -> Bundled:
+        """Write branches, tags or ranges (`v1..main`) with all they need into one file; all branches unless named."""
+        return later.sync.create_bundle(self._repo, file, revs)
+
+    def unbundle(self, file: AnyPath) -> Fetched:
+        """Take in a bundle as a fetch would; its branches are then revisions, `pets/main` of pets.bundle."""
+        return later.sync.unbundle(self._repo, file)
 
     def branches(self) -> list[Branch]:
         """The branches of remotes, as they were when last asked: `origin/main`."""
@@ -283,7 +294,9 @@ def check_url(url: str) -> str:
 def open_remote_place(settings: RemoteSettings) -> Place:
     """The files of a remote. Credentials come from the environment or the cloud's own files."""
     if "://" not in settings.url or settings.url.startswith("file://"):
-        return open_place(settings.url)
+        place = open_place(settings.url)
+        is_file = isinstance(place, Folder) and place.root.is_file()
+        return OneFile(place.root) if is_file and isinstance(place, Folder) else place
     options: dict[str, Any] = {}
     if settings.endpoint:
         options["endpoint"] = settings.endpoint

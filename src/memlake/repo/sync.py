@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from memlake.index.generations import begin_generation
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects import tables as object_tables
+from memlake.objects.one_file import OneFile
 from memlake.objects.purge import PurgeRecord
 from memlake.objects.purge import obey as obey_purge
 from memlake.repo.find import DIR, init
@@ -31,9 +34,13 @@ from memlake.repo.remotes import (
     parse_refs,
 )
 from memlake.repo.repo import Progress, Repo
+from memlake.versions import tables
+from memlake.versions.sync.root import RefKey, Target
 
 if TYPE_CHECKING:
     from memlake.objects.places import Place
+    from memlake.records import Commit
+    from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.fetch import Fetched
     from memlake.versions.sync.push import Pushed
     from memlake.versions.sync.root import Root
@@ -212,3 +219,48 @@ def _begin_branch(repo: Repo, source: str, name: str) -> None:
                 versions.refs.move(history, name, lane, old, new, action=f"clone: from {source}", who=repo._who().name)
     if not repo._is_bare:
         versions.rebuild.stand_first(repo._look(), name)
+
+
+def create_bundle(repo: Repo, file: AnyPath, revs: Sequence[str]) -> Bundled:
+    here, refs = repo._look(), dict[RefKey, Target]()
+    known: list[Commit] = []
+    db = repo._history.db
+    for text in revs or [branch.name for branch in versions.refs.branches(db, None)]:
+        left, _, right = text.rpartition("..")
+        name = right or _current_branch(repo)
+        key = _guess_tag(repo, parse_refs([name])[0])
+        heads = versions.refs.find(db, key[1], key[0])
+        if heads is None:
+            versions.rev.resolve(here, name)  # raises for what is no rev at all
+            raise InvalidInput(
+                f"{name!r} is neither a branch nor a tag, and a bundle holds those. Nothing was written.",
+                hint="Give the commit a name first: memlake tag NAME REV",
+            )
+        note = tables.find_ref(db, *key)
+        refs[key] = Target(heads["work"], heads["memory"], note[2].hex() if key[0] == 1 and note and note[2] else None)
+        if left:
+            known += [repo._history.get(oid) for oid in versions.branch.heads_at(here, left).values() if oid]
+    return versions.bundle.create(repo._history, Path(os.path.abspath(config.real_name(file))), refs, known)
+
+
+def unbundle(repo: Repo, file: AnyPath) -> Fetched:
+    path = Path(os.path.abspath(config.real_name(file)))
+    settings = RemoteSettings(_name_of_bundle(path), str(path))
+    with (
+        tempfile.TemporaryDirectory(prefix="backup-", dir=repo.dir / "tmp") as scratch,
+        open_link(Path(scratch), settings, OneFile(path)) as link,
+    ):
+        return versions.fetch.fetch(repo._history, link, lambda record: obey(repo, record))
+
+
+def verify_bundle(file: AnyPath, repo: Repo | None) -> Bundled:
+    """Whether a bundle is whole; with a repo also whether it fits there."""
+    path = Path(os.path.abspath(config.real_name(file)))
+    remote = versions.remote.Remote("bundle", str(path), OneFile(path))
+    return versions.bundle.verify(repo._history if repo else None, remote)
+
+
+def _name_of_bundle(path: Path) -> str:
+    """The name under which the branches of a bundle are known: that of its file."""
+    name = re.sub(r"[^A-Za-z0-9_-]+", "-", path.name.split(".")[0]).strip("-")
+    return name[:64] or "bundle"

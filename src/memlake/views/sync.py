@@ -12,6 +12,7 @@ from memlake.views.style import Style
 
 if TYPE_CHECKING:
     from memlake.repo.remotes import RemoteSettings
+    from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.fetch import Fetched, RefChange
     from memlake.versions.sync.push import Pushed
     from memlake.versions.sync.root import Target
@@ -74,6 +75,14 @@ def _step(old: Target | None, new: Target | None) -> str:
     if old.work != new.work:
         return f"{short(old.work) if old.work else 'nothing'}..{short(new.work) if new.work else 'nothing'}"
     return "memories"
+
+
+def bundle_lines(style: Style, bundled: Bundled, verb: str) -> Iterator[str]:
+    counts = f"{words.count(bundled.commits, 'commit')}, {words.size(bundled.size)}"
+    yield f"{verb} {style.clean(bundled.file)}: {counts}"
+    yield from (f"  {style.clean(name)} {short(oid)}" for name, oid in bundled.refs.items())
+    for oid in bundled.needs:
+        yield f"It builds on commit {short(oid)}, which whoever takes it in must have."
 
 
 def remote_lines(style: Style, remotes: list[RemoteSettings], *, verbose: bool) -> Iterator[str]:

@@ -6,13 +6,13 @@ import contextlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from memlake.errors import Corrupt, Denied, pasted
+from memlake.errors import Corrupt, Denied, InvalidInput, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import tables as object_tables
 from memlake.objects.leases import Lease
 from memlake.objects.purge import PurgeRecord, decode_purge
 from memlake.objects.swap import Same
-from memlake.records import Lane
+from memlake.records import Lane, short
 from memlake.versions import tables
 from memlake.versions.history import refs
 from memlake.versions.history.commits import History
@@ -73,6 +73,7 @@ def fetch(
     if state is None:
         state = remote.get_root()  # raises
     check_repo(history, remote, state.root, mirror.root())
+    check_needs(history, remote, state.root)
     found = found._replace(purged=obey_purges(history, remote, state.root, obey, dry_run=dry_run))
     return _take_in(history, link, state, found, progress, dry_run=dry_run)
 
@@ -91,6 +92,16 @@ def check_repo(history: History, remote: Remote, root: Root, before: Root | None
             f"{remote.url} went back from state {before.generation} to {root.generation}, as after a restore of an old "
             "copy. Nothing was changed.",
             hint=f"If that was meant, forget what is known of it: memlake remote refresh {pasted(remote.name)}",
+        )
+
+
+def check_needs(history: History, remote: Remote, root: Root) -> None:
+    """Refuse a bundle whose beginning is not here."""
+    missing = [oid for oid in root.needs if not history.has(oid)]
+    if missing:
+        raise InvalidInput(
+            f"{remote.url} begins after commit {short(missing[0])}, which is not in this repo. Nothing was changed.",
+            hint=f"Ask for one of the whole history: memlake bundle create {pasted(Path(remote.url).name)}",
         )
 
 

@@ -71,8 +71,7 @@ def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Pa
     wanted = list(files)
 
     def bring(file: LogFile) -> None:
-        if file.size > _LARGEST_BATCH:
-            raise Corrupt(f"log/{file.name[:10]} of {remote.url} has {file.size:,} bytes, which is too many.")
+        _check_batch_size(remote, file)
         remote.download(f"log/{file.name}", file.size, folder / file.name)
 
     for _ in in_parallel(bring, wanted):
@@ -83,6 +82,17 @@ def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Pa
         except Corrupt as error:
             (folder / file.name).unlink(missing_ok=True)  # it may have been damaged here
             raise Corrupt(f"{remote.url}: {error.message} Nothing was changed.") from error
+
+
+def read_batch(remote: Remote, file: LogFile, repo: bytes) -> Batch:
+    """One batch, read where it lies."""
+    _check_batch_size(remote, file)
+    return decode_batch(file.name, remote.place.get(f"log/{file.name}", 0, file.size), repo)
+
+
+def _check_batch_size(remote: Remote, file: LogFile) -> None:
+    if file.size > _LARGEST_BATCH:
+        raise Corrupt(f"log/{file.name[:10]} of {remote.url} has {file.size:,} bytes, which is too many.")
 
 
 def plan(objects: Objects, batches: Sequence[Batch], root: Root, wanted: Wanted) -> Plan:

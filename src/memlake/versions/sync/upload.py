@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 from memlake import nofollow
@@ -27,14 +28,7 @@ class Upload:
 
     def send(self, sendings: Sequence[Sending], batches: Sequence[tuple[str, bytes]]) -> None:
         """Store packs and parts, then batches: nothing is named before it is there."""
-        jobs: list[tuple[str, int, Callable[[], Path]]] = []
-        for sending in sendings:
-            jobs += [(f"packs/{pack.name}", pack.size, self._make_pack(pack)) for pack in sending.packs]
-            jobs += [
-                (f"parts/{part_name(part.oid)}", part.size, self._copy_part(part.oid, part.size))
-                for part in sending.parts
-            ]
-        jobs = [job for job in jobs if job[0] not in self.stored]
+        jobs = [job for job in list_files(self._objects, sendings) if job[0] not in self.stored]
         files = [(f"log/{name}", data) for name, data in batches if f"log/{name}" not in self.stored]
         total, done = sum(size for _, size, _ in jobs) + sum(len(data) for _, data in files), 0
         # One request is cheaper than the bytes of a pack. A single one is new, as a rule, and sent without asking.
@@ -65,24 +59,30 @@ class Upload:
             return self._remote.place.size(name) == size
         return False
 
-    def _make_pack(self, planned: PackToSend) -> Callable[[], Path]:
-        def make() -> Path:
-            if not planned.copied:
-                return self._copy(self._objects.packs, planned.name, planned.size)
-            sealed = write_pack(self._objects, planned).seal(planned.nonce)
-            if sealed.name != planned.name:
-                raise Unavailable("a pack changed while it was being sent. Nothing was changed.", hint="Run it again.")
-            return sealed.path
 
-        return make
+def list_files(objects: Objects, sendings: Iterable[Sending]) -> list[tuple[str, int, Callable[[], Path]]]:
+    """The packs and parts of what is sent: the name of each there, its size, and what makes a copy to be given away."""
+    files: list[tuple[str, int, Callable[[], Path]]] = []
+    for sending in sendings:
+        files += [(f"packs/{pack.name}", pack.size, partial(_make_pack, objects, pack)) for pack in sending.packs]
+        for part in sending.parts:
+            name = part_name(part.oid)
+            files.append((f"parts/{name}", part.size, partial(_copy, objects, objects.parts, name, part.size)))
+    return files
 
-    def _copy_part(self, oid: bytes, size: int) -> Callable[[], Path]:
-        return lambda: self._copy(self._objects.parts, part_name(oid), size)
 
-    def _copy(self, place: Place, name: str, size: int) -> Path:
-        """A copy of a file of ours, to be given away."""
-        file = self._objects.tmp / f"{os.urandom(16).hex()}.pack"
-        with open(nofollow.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
-            for at in range(0, size, _BLOCK):
-                stream.write(place.get(name, at, min(_BLOCK, size - at)))
-        return file
+def _make_pack(objects: Objects, planned: PackToSend) -> Path:
+    if not planned.copied:
+        return _copy(objects, objects.packs, planned.name, planned.size)
+    sealed = write_pack(objects, planned).seal(planned.nonce)
+    if sealed.name != planned.name:
+        raise Unavailable("a pack changed while it was being sent. Nothing was changed.", hint="Run it again.")
+    return sealed.path
+
+
+def _copy(objects: Objects, place: Place, name: str, size: int) -> Path:
+    file = objects.tmp / f"{os.urandom(16).hex()}.pack"
+    with open(nofollow.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as stream:
+        for at in range(0, size, _BLOCK):
+            stream.write(place.get(name, at, min(_BLOCK, size - at)))
+    return file
