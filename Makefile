@@ -29,7 +29,7 @@ lint: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 pytest: $(VENV)/test.stamp with-model compiled
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 torture: $(VENV)/test.stamp with-model compiled  ## the long reliability tests, or one part of them: make torture PART=power
 	$(BIN)/python -m tests.torture $(PART) $(if $(AGAIN),--again)

@@ -75,7 +75,7 @@ def run(text: str, folder: Path) -> list[Ran]:
     env = {
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "HOME": str(home), "TZ": "UTC",
         "MEMLAKE_AUTHOR_NAME": "Ada", "MEMLAKE_AUTHOR_EMAIL": "ada@example.org", "LANG": "C.UTF-8",
-        "MEMLAKE_HOOK_SECONDS": "100",
+        "MEMLAKE_HOOK_SECONDS": "100", "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }  # fmt: skip
     command = ["bash", "-c", script]
     done = subprocess.run(

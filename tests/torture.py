@@ -63,8 +63,23 @@ PARTS = {
     ),
     "purges": Part("markers that a purge must leave nowhere", _reliability("purge", "markers")),
     "threads": Part("threads that share a repo, ways to end a process, a soak", ("tests/threads",)),
-    "laws": Part("random operations beside a plain model", ("tests/properties",)),
+    "laws": Part(
+        "random operations beside a plain model",
+        (
+            "tests/properties",
+            "tests/rows/test_compare.py",
+            "tests/dataset/test_chain_laws.py",
+            "tests/dataset/expressions/test_laws.py",
+            "tests/contents/test_documents.py",
+            "tests/contents/test_notebooks.py",
+        ),
+    ),
 }
+
+
+def examples(few: int, many: int = 2000) -> int:
+    """How many examples of a law are tried: `few` in CI, `many` here."""
+    return many if os.environ.get("MEMLAKE_TORTURE") else few
 
 
 # -- the ledger -----------------------------------------------------------------------------------

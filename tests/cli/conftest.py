@@ -67,7 +67,7 @@ def process() -> Callable[..., subprocess.CompletedProcess[bytes]]:
     """`process("status")` in a process of its own, with real pipes."""
 
     def ran(*args: str, **how: Any) -> subprocess.CompletedProcess[bytes]:
-        env = {**os.environ, "PYTHONPATH": str(SOURCE), **how.pop("env", {})}
+        env = {**os.environ, **how.pop("env", {})}
         command = [sys.executable, "-m", "memlake.cli", *args]
         return subprocess.run(command, env=env, capture_output=True, check=False, timeout=250, **how)
 

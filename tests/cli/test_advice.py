@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import hints
-from tests.cli.conftest import SOURCE, Ran, Run
+from tests.cli.conftest import Ran, Run
 from tests.cli.situations import EXCUSED, SITUATIONS, Situation, Step
 from tests.test_hints import HINTS
 
@@ -63,7 +63,6 @@ def test_memories_of_a_project_are_brought_by_the_pipe_that_init_prints(
     run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "my data"))
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     project = tmp_path / "p 1"
     (project / ".git").mkdir(parents=True)
     run("config", "--user", "embedding.provider", "none")

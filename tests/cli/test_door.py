@@ -197,7 +197,7 @@ def test_an_empty_repo_answers_every_verb_that_reads(run: Run, repo: Path) -> No
 def imported(process: Process, *args: str) -> set[str]:
     """The top-level modules in a process that ran these arguments."""
     script = f"import sys; from memlake.cli.main import main; main({list(args)!r}); print(chr(10), *sys.modules)"
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     return set(done.stdout.splitlines()[-1].split())
 
@@ -251,7 +251,7 @@ def test_records_hold_no_annotations_that_python_compiles_at_each_start() -> Non
 def test_a_command_seldom_looks_for_cycles(process: Process, story: dict[str, str]) -> None:
     looks = "gc.get_stats()[0]['collections']"
     script = f"import gc; began = {looks}; from memlake.cli.main import main; main(['status']); print({looks} - began)"
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, text=True, check=True)
     assert int(done.stdout.splitlines()[-1]) < 10, "by default it is dozens of times"
 
@@ -358,7 +358,7 @@ def test_what_goes_into_a_pipe_arrives_whole(run: Run, repo: Path, write: Write,
     write("big", b"line\n" * 2_000_000)
     run("add", "big")
     run("commit", "-m", "x")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": unbuffered}
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     shell = f"{sys.executable} -m memlake.cli cat big | (sleep 0.1; cat) | wc -c"
     assert int(subprocess.check_output(["bash", "-o", "pipefail", "-c", shell], env=env)) == 10_000_000
 
@@ -367,7 +367,7 @@ def test_a_closed_pipe_ends_the_command_quietly(run: Run, repo: Path, write: Wri
     write("big", b"line\n" * 2_000_000)
     run("add", "big")
     run("commit", "-m", "x")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     shell = f"{sys.executable} -m memlake.cli cat big | head -1"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=env, capture_output=True, check=False)
     assert done.stdout == b"line\n" and done.stderr == b"" and done.returncode == 141
@@ -376,7 +376,7 @@ def test_a_closed_pipe_ends_the_command_quietly(run: Run, repo: Path, write: Wri
 @pytest.mark.parametrize("line", ["log", "status", "cat a", "show", "ls", "--help", "log --help", "--version", "help"])
 @pytest.mark.parametrize("buffered", ["", "1"])
 def test_output_that_cannot_be_written_is_one_line(story: dict[str, str], line: str, buffered: str) -> None:
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": buffered}
+    env = {**os.environ, "PYTHONUNBUFFERED": buffered}
     with open("/dev/full", "wb") as full:
         command = [sys.executable, "-m", "memlake.cli", *line.split()]
         done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, check=False)
@@ -385,7 +385,7 @@ def test_output_that_cannot_be_written_is_one_line(story: dict[str, str], line: 
 
 
 def test_streams_that_are_closed_are_no_fault(story: dict[str, str]) -> None:
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     for line, code in (("log >&-", 0), ("log 2>&-", 0), ("nonsense 2>&-", 1), ("nonsense 2>/dev/full", 1)):
         shell = f"{sys.executable} -m memlake.cli {line}"
         done = subprocess.run(["bash", "-c", shell], env=env, capture_output=True, check=False)
@@ -393,7 +393,7 @@ def test_streams_that_are_closed_are_no_fault(story: dict[str, str]) -> None:
 
 
 def test_a_demo_whose_reader_leaves_ends_quietly_and_leaves_nothing_behind(tmp_path: Path) -> None:
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "TMPDIR": str(tmp_path)}
+    env = {**os.environ, "TMPDIR": str(tmp_path)}
     shell = f"{sys.executable} {SOURCE.parent / 'examples' / 'demo.py'} | head -2"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", shell], env=env, capture_output=True, check=False)
     assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (141, b"", [])
@@ -414,7 +414,7 @@ def test_interrupt_ends_with_130(process: Process, repo: Path) -> None:
         "from memlake.cli.main import main\nimport memlake.repo\n"
         "memlake.repo.Repo.status = lambda self, **_: os.kill(os.getpid(), signal.SIGINT)\nsys.exit(main(['status']))"
     )
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     done = subprocess.run([sys.executable, "-c", script], env=env, capture_output=True, check=False)
     assert done.returncode == 130 and b"Traceback" not in done.stderr
     assert signal.SIGINT + 128 == 130
@@ -427,7 +427,7 @@ def on_terminal(*args: str, **env: str) -> str:
     """What a person at a terminal sees."""
     pid, fd = pty.fork()
     if pid == 0:
-        os.environ.update({"PYTHONPATH": str(SOURCE), "TERM": "xterm", **env})
+        os.environ.update({"TERM": "xterm", **env})
         os.execv(sys.executable, [sys.executable, "-m", "memlake.cli", *args])
     seen = b""
     deadline = time.monotonic() + 250

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import SOURCE, Run
+from tests.cli.conftest import Run
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
 FILES = {
@@ -36,7 +36,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _env() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(SOURCE)}
+    return dict(os.environ)
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from memlake.contents.content import Content, Unreadable
 from memlake.contents.documents import ValueChange
 from memlake.contents.explain import How, explain
 from memlake.contents.merged import InnerConflict, Merged, MergeHow
+from tests.torture import examples
 
 OPEN = MergeHow()
 
@@ -200,14 +201,14 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(values, values)
 def test_a_diff_is_empty_exactly_where_values_are_the_same(a: Any, b: Any) -> None:
     found = documents.diff(make(json.dumps(a)), make(json.dumps(b)), How())
     assert found.is_empty == documents.is_same(a, b)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(values, values, values)
 def test_a_merge_keeps_the_laws(base: Any, ours: Any, theirs: Any) -> None:
     assert json.loads(merge(base, ours, base).data or b"") == ours  # an ancestor changes nothing
@@ -217,7 +218,7 @@ def test_a_merge_keeps_the_laws(base: Any, ours: Any, theirs: Any) -> None:
     assert {one.place for one in here.conflicts} == {one.place for one in there.conflicts}
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.dictionaries(st.sampled_from("abcdefgh"), values), st.data())
 def test_edits_of_different_keys_always_merge(base: dict[str, Any], data: st.DataObject) -> None:
     ours, theirs, expected = dict(base), dict(base), dict(base)

@@ -14,6 +14,7 @@ from memlake.contents import notebooks
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
 from memlake.contents.merged import MergeHow
+from tests.torture import examples
 
 
 def make(*sources: str, ids: tuple[str, ...] = (), outputs: str = "") -> Content:
@@ -96,7 +97,7 @@ def test_what_is_not_a_notebook_is_said() -> None:
 cells_of = st.lists(st.sampled_from(["a", "b\n", "c\nd\n", ""]), max_size=5)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(cells_of, cells_of)
 def test_an_ancestor_changes_nothing(base: list[str], ours: list[str]) -> None:
     def name(cells: list[str]) -> Content:

@@ -14,7 +14,6 @@ from moto.server import ThreadedMotoServer
 
 import memlake as ml
 from memlake.dataset.lineage import process_facts, runs
-from tests.dataset.whole import SOURCE
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -42,7 +41,7 @@ def python(repo: ml.Repo) -> Python:
     """`python("s.py")`: an interpreter of its own in the folder of the repo; fails when that does, unless told."""
 
     def ran(*args: str, env: dict[str, str] | None = None, check: bool = True, **how: Any) -> Any:
-        given = {**os.environ, "PYTHONPATH": str(SOURCE), **(env or {})}
+        given = {**os.environ, **(env or {})}
         given.pop("PYTEST_CURRENT_TEST", None)
         done = subprocess.run(
             [sys.executable, *args], env=given, capture_output=True, text=True, timeout=250, check=False, **how

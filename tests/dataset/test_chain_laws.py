@@ -19,6 +19,7 @@ from memlake.dataset.datasets import Datasets
 from memlake.dataset.parts import column_hashes, parquet
 from memlake.dataset.parts.frames import Frame
 from memlake.dataset.run import aligned
+from tests.torture import examples
 
 C, func = ml.C, ml.func
 Rows = list[dict[str, Any]]
@@ -262,7 +263,7 @@ def plain(rows: Rows) -> list[Any]:
 steps = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(0, 40)), max_size=6)
 
 
-@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(30), suppress_health_check=list(HealthCheck))
 @given(
     begin=st.sampled_from([from_values, from_fragments, from_selection]),
     found=some_rows,

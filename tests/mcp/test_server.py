@@ -46,12 +46,19 @@ def server(folder: Path, agent: str = "", profile: str = "full") -> StdioServerP
     )
 
 
-def talk(folder: Path, said: Talk, agent: str = "", profile: str = "full") -> None:
+def talk(folder: Path, said: Talk, agent: str = "", profile: str = "full", *, apart: bool = False) -> None:
+    """Talk to a server in this process, or `apart` to one in a process of its own, which takes half a second more."""
+    desk = Desk(str(folder))
+
     async def run() -> None:
-        async with Client(server(folder, agent, profile)) as client:
+        one = server(folder, agent, profile) if apart else mcp_server.build(desk, Who(agent), profile)
+        async with Client(one) as client:
             await said(client)
 
-    asyncio.run(run())
+    try:
+        asyncio.run(run())
+    finally:
+        desk.close()
 
 
 async def call(client: Client, tool: str, **given: Any) -> dict[str, Any]:
@@ -83,7 +90,7 @@ def test_the_default_profile_offers_both_families_in_few_bytes(folder: Path) -> 
             told = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
             assert None not in told
 
-    talk(folder, said, profile="default")
+    talk(folder, said, profile="default", apart=True)
 
 
 def test_the_full_profile_adds_history_and_branches() -> None:
@@ -213,7 +220,7 @@ def test_a_memory_is_stored_searched_and_deleted_as_its_clients_know(folder: Pat
         assert (await call(client, "delete_memory", memory_id=stored["memory_id"]))["status"] == "deleted"
         assert (await call(client, "search_memory", query="customer"))["results"] == []
 
-    talk(folder, said)
+    talk(folder, said, apart=True)
 
 
 def test_state_is_kept_per_agent(folder: Path) -> None:
@@ -227,8 +234,8 @@ def test_state_is_kept_per_agent(folder: Path) -> None:
     async def reads(client: Client) -> None:
         assert (await call(client, "get_agent_state", key="current_task"))["value"] is None
 
-    talk(folder, writes, "one")
-    talk(folder, reads, "other")
+    talk(folder, writes, "one", apart=True)
+    talk(folder, reads, "other", apart=True)
 
 
 def test_an_agent_sees_its_own_memories_and_everybodys_when_it_asks(folder: Path) -> None:

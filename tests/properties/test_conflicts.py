@@ -14,6 +14,7 @@ import memlake as ml
 from memlake.records import Entry, MergeHow
 from memlake.versions.history.merge_trees import Making, join_path
 from memlake.versions.kinds import Joined
+from tests.torture import examples
 
 Values = Mapping[int, int]  # a number for each place, by the number of the place
 FATES = ("kept", "ours", "theirs", "alike", "apart")  # who changed it, and whether both did so alike
@@ -98,7 +99,7 @@ class Ground:
 
 
 @pytest.mark.parametrize("name", TYPES)
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(10, 400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chosen=fates, data=st.data())
 def test_what_is_listed_was_planted_and_choices_mean_what_strategies_mean(
     repo: ml.Repo, name: str, chosen: list[str], data: st.DataObject
@@ -128,7 +129,7 @@ def test_what_is_listed_was_planted_and_choices_mean_what_strategies_mean(
     ]
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(6, 200), deadline=None)
 @given(data=st.data())
 def test_whatever_is_chosen_and_taken_back_abort_brings_every_byte_back(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from collections import Counter
 from typing import Any
 
@@ -18,6 +17,7 @@ from hypothesis import strategies as st
 from memlake.contents import tables
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.merged import Merged, MergeHow
+from tests.torture import examples
 
 Row = tuple[str, ...]
 Table = dict[str, Row]  # by key, in its order
@@ -25,7 +25,7 @@ COLUMNS = ("id", "a", "b", "c")
 CELLS = st.sampled_from(["", "x", "y,y", 'z"', "line\nbreak", "é", "0", "1.0"])
 FORMATS = ("csv", "jsonl", "parquet")
 QUICK = settings(
-    max_examples=200 if os.environ.get("MEMLAKE_TORTURE") else 8,
+    max_examples=examples(5, 200),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
 )

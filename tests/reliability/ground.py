@@ -26,7 +26,7 @@ from memlake.objects.db import with_checksums
 from memlake.repo import Repo
 
 TORTURE = bool(os.environ.get("MEMLAKE_TORTURE"))
-EVERY = 1 if TORTURE else 8  # a sweep over the steps of a verb tries every eighth in CI
+EVERY = 1 if TORTURE else 16  # a sweep over the steps of a verb tries every sixteenth in CI
 SHARED_MEMORY = Path("/dev/shm")
 KILLED = -signal.SIGKILL
 

@@ -17,7 +17,6 @@ import memlake as ml
 from memlake.errors import Denied, InvalidInput, NotFound
 from memlake.repo import Repo, rebuild
 from memlake.reports import Rebuilt
-from tests.cli.conftest import SOURCE
 from tests.dataset.telling import put
 
 PREPARE = """\
@@ -46,7 +45,6 @@ def repo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scratch: Path) -> Iter
     root.mkdir()
     monkeypatch.chdir(root)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     (root / "pets.csv").write_text("id,age\n1,3\n2,5\n3,9\n")
     (root / "shared.py").write_text("least = 3\n")
     (root / "prepare.py").write_text(PREPARE)

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from memlake.errors import InvalidInput
 from memlake.rows.compare import ColumnChange, Key, Piece, RowChange, Side, compare
+from tests.torture import examples
 
 BY_ID = Key(("id",), "given")
 NAN = float("nan")
@@ -71,7 +72,7 @@ rows_of = st.lists(
 SCHEMA = pa.schema([("id", pa.int64()), ("x", pa.float64()), ("s", pa.string()), ("n", pa.list_(pa.int64()))])
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(rows_of, rows_of, st.lists(st.integers(0, 9), max_size=3), st.booleans())
 def test_counts_are_those_of_a_plain_model(
     old: list[dict[str, Any]], new: list[dict[str, Any]], cuts: list[int], keyed: bool
@@ -82,7 +83,7 @@ def test_counts_are_those_of_a_plain_model(
     assert sum(row.status == "M" for row in found.rows) == min(found.changed, 10)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(st.permutations(range(12)), st.sets(st.integers(0, 11)), st.integers(0, 12))
 def test_changed_cells_are_found_in_any_order(order: list[int], edited: set[int], cut: int) -> None:
     old = pa.table({"id": range(12), "x": [n * 1.0 for n in range(12)], "y": ["t"] * 12})

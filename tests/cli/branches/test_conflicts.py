@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import SOURCE, Run
+from tests.cli.conftest import Run
 
 Keep = Callable[..., str]
 
@@ -164,7 +164,7 @@ def test_at_a_terminal_it_asks_for_each_place(run: Run, fork: Path, tmp_path: Pa
     asked = subprocess.Popen(
         [sys.executable, "-m", "memlake.cli", "resolve"],
         stdin=door, stdout=door, stderr=door, cwd=fork,
-        env={**os.environ, "PYTHONPATH": str(SOURCE), "MEMLAKE_EDITOR": str(editor), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "MEMLAKE_EDITOR": str(editor), "PYTHONDONTWRITEBYTECODE": "1"},
     )  # fmt: skip
     os.close(door)
     os.write(main, b"x\nu\ntheirs\nu\ne\n")  # not an answer; no union of two numbers; theirs; a union; the editor

@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from tests.cli.conftest import SOURCE, Run
+from tests.cli.conftest import Run
 from tests.dataset.telling import put
 
 
 @pytest.fixture
 def pets(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """pets, as if a script had saved it that gives another row now."""
-    monkeypatch.setenv("PYTHONPATH", str(SOURCE))
     run("init")
     source = "import memlake as ml\nml.read_values(x=[1, 3]).save('pets')\n"
     with ml.open(tmp_path) as repo:

@@ -20,7 +20,7 @@ from memlake.cli.hook import events
 from memlake.memories.memories import Draft
 from memlake.memories.search import Query
 from memlake.repo import open_narrow
-from tests.cli.conftest import SOURCE, Run
+from tests.cli.conftest import Run
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
 Hook = Callable[..., str]
@@ -283,7 +283,7 @@ def test_a_writer_that_holds_the_repo_delays_a_hook_for_its_time_only(
         "import sys, memlake as ml; r = ml.open(); c = r._history.db.write(); c.__enter__(); print('held', flush=True);"
         "sys.stdin.read()"
     )
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     holder = subprocess.Popen([sys.executable, "-c", script], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert holder.stdout and holder.stdout.readline() == b"held\n"
     begun = time.monotonic()
@@ -296,7 +296,7 @@ def test_a_writer_that_holds_the_repo_delays_a_hook_for_its_time_only(
 
 def test_input_that_never_ends_is_not_waited_for(repo: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("MEMLAKE_HOOK_SECONDS")
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     child = subprocess.Popen([sys.executable, "-m", "memlake.cli", "hook", "prompt"], env=env, stdin=subprocess.PIPE)
     assert child.wait(timeout=100) == 0
     child.communicate()
@@ -319,7 +319,7 @@ def test_an_index_far_behind_is_left_alone(repo: Path, hook: Hook, run: Run) -> 
 def test_hooks_load_no_numpy(repo: Path, run: Run) -> None:
     run("remember", "The staging cluster runs in Frankfurt")
     script = "import sys; from memlake.cli.main import main; main(sys.argv[1:]); print(*sys.modules, file=sys.stderr)"
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     given = json.dumps({"prompt": "staging cluster", "last_assistant_message": "The staging cluster is up now."})
     for event in events.EVENTS:
         command = [sys.executable, "-c", script, "hook", event]

@@ -15,7 +15,7 @@ import pytest
 import memlake as ml
 from memlake import projects
 from memlake.cli.hook import events
-from tests.cli.conftest import SOURCE, Run
+from tests.cli.conftest import Run
 from tests.conftest import SetClock
 
 Hook = Callable[..., str]
@@ -298,7 +298,7 @@ def test_init_says_what_the_personal_repo_holds_of_this_project(run: Run, two: t
     assert "2 memories of this project" in said
     command = next(line for line in said.splitlines() if "memory export" in line).strip()
     ours = f'memlake() {{ {sys.executable} -m memlake.cli "$@"; }}; set -e -o pipefail; '
-    env = {**os.environ, "PYTHONPATH": str(SOURCE)}
+    env = dict(os.environ)
     subprocess.run(["bash", "-c", ours + command], cwd=two[0], env=env, check=True, capture_output=True)
     assert len(at(run, two[0])("memory", "ls", "--json").json["memories"]) == 2
     assert "of this project" not in at(run, two[1])("init").err

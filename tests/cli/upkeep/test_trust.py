@@ -14,7 +14,7 @@ import pytest
 
 import memlake as ml
 from memlake import config
-from tests.cli.conftest import SOURCE, Run, Write
+from tests.cli.conftest import Run, Write
 
 BIG = os.urandom(40_000)  # more than stays in repo.db
 
@@ -48,7 +48,7 @@ def ask(repo: Path, **sections: dict[str, str]) -> None:
 def on_terminal(*args: str) -> str:
     """What a person sees who runs a command at a terminal; nothing is typed."""
     person, program = pty.openpty()
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "TERM": "xterm"}
+    env = {**os.environ, "TERM": "xterm"}
     command = [sys.executable, "-m", "memlake.cli", *args]
     with subprocess.Popen(command, stdin=program, stdout=program, stderr=program, env=env) as process:
         os.close(program)

@@ -37,7 +37,7 @@ def wait_until(true: Callable[[], object], seconds: float = 200) -> bool:
 
 
 def run_script(text: str, *how: str) -> subprocess.CompletedProcess[str]:
-    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    environment = dict(os.environ)
     return subprocess.run(
         [sys.executable, *how], input=text, capture_output=True, text=True, env=environment, timeout=250, check=False
     )
@@ -395,7 +395,7 @@ for _ in pool(2).map(stubborn, range(10)): pass
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])
 def test_nothing_is_left_however_the_parent_ends(number: signal.Signals) -> None:
-    environment = {**os.environ, "PYTHONPATH": str(SOURCE), "PYTHONUNBUFFERED": ""}  # a line is seen when it is printed
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}  # a line is seen when it is printed
     with subprocess.Popen(
         [sys.executable, "-c", STUBBORN], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as parent:

@@ -119,7 +119,7 @@ def cluster() -> Iterator[tuple[str, dict[str, str]]]:
     """The mark and the environment of a cluster; none of its processes or files outlives it."""
     # Ray's sockets lie in its folder, and the path of a socket has 107 bytes at most: pytest's folders are too deep.
     mark, folder = uuid4().hex, tempfile.mkdtemp(prefix="mlray")
-    ours = {"PYTHONPATH": str(SOURCE), "RAY_TMPDIR": folder, "RAY_TEST_MARK": mark, "RAY_USAGE_STATS_ENABLED": "0"}
+    ours = {"RAY_TMPDIR": folder, "RAY_TEST_MARK": mark, "RAY_USAGE_STATS_ENABLED": "0"}
     try:
         yield mark, os.environ | ours
     finally:

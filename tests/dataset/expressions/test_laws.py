@@ -17,6 +17,7 @@ from memlake.dataset.expressions.bind import check, typed_sql
 from memlake.dataset.expressions.columns import C, Expression, lit
 from memlake.dataset.expressions.functions import func
 from memlake.rows.sql import compose
+from tests.torture import examples
 
 Row = dict[str, Any]
 LETTERS = "abAB/.é'\"$1 %_*?"
@@ -230,7 +231,9 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
         yield made
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(80), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(
     pair=st.one_of(whole_numbers(), floats(), some_texts(), lists(), conditions(3)),
     given=st.lists(rows, min_size=1, max_size=6),

@@ -19,7 +19,7 @@ import memlake as ml
 from memlake.dataset.datasets import Datasets
 from memlake.dataset.lineage import program as running_program
 from memlake.dataset.plan import column_sources
-from tests.dataset.whole import SOURCE, assert_whole
+from tests.dataset.whole import assert_whole
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
 SAVE = """
@@ -115,7 +115,7 @@ def test_on_a_terminal_a_save_says_one_line(repo: ml.Repo, here: Path) -> None:
 def prompt(lines: list[str], folder: Path) -> str:
     """Lines typed at Python's prompt on a terminal of its own; what was seen there until `done`."""
     above, below = pty.openpty()
-    env = {**os.environ, "PYTHONPATH": str(SOURCE), "TERM": "dumb"}
+    env = {**os.environ, "TERM": "dumb"}
     env.pop("PYTEST_CURRENT_TEST", None)
     process = subprocess.Popen(
         [sys.executable, "-q"], stdin=below, stdout=below, stderr=below, cwd=folder, env=env, start_new_session=True

@@ -37,7 +37,7 @@ def test_keys_are_the_same_in_other_processes_with_other_hash_seeds_and_module_n
 
 
 def subprocess_keys(texts: list[str], *, seed: str, name: str) -> list[str]:
-    environment = {**os.environ, "PYTHONHASHSEED": seed}
+    environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": ""}  # with pandas
     line = [sys.executable, str(KEYS), name]
     done = subprocess.run(line, input=json.dumps(texts), capture_output=True, text=True, check=True, env=environment)
     found: list[str] = json.loads(done.stdout)
