@@ -277,6 +277,7 @@ STATUSES = [
     Situation("a pull of what is not there", f"{SHARED}; switch -c dev", "pull", "See its branches: memlake branch -r", shows="origin/main"),
     Situation("a pull of what was not shared", f"{SHARED}; switch -c dev", "pull", "To share yours: memlake push {}", again=True),
     Situation("a tag that is elsewhere there", f"{SHARED}; tag v1; push origin v1; b=1; add b; commit -m two; tag -f v1", "push origin v1", "To replace it there: memlake push --force {} {}", again=False),
+    Situation("a tier that nobody named", ONE, "tier move", "Name one: memlake tier set cold s3://ARCHIVE", fill={"s3://ARCHIVE": "cold"}, again=True),
     Situation("a bundle of a commit", TWO, "bundle create b.bundle HEAD~1", "Give the commit a name first: memlake tag NAME REV", fill={"NAME": "v1", "REV": "HEAD~1"}, then="bundle create b.bundle v1"),
     Situation("a bundle that begins elsewhere", (TWO, _late), "-C d bundle unbundle ../late.bundle", "Ask for one of the whole history: memlake bundle create {}"),
     Situation("a remote with other things in it", (ONE, _fill, "remote add origin full"), "push", "Use a folder or prefix of its own: memlake remote set-url {} {}", again=True),
@@ -528,6 +529,8 @@ _DISK = "needs a full or failing disk"
 _LIBRARY = "only a program that uses the library gets it; the command line checks before"
 _ODD = "needs rows of repo.db that no verb writes; fsck itself is tried in tests/versions and tests/objects"
 EXCUSED: dict[str | tuple[str, str], str] = {
+    "Bring them back first: memlake tier unset": "needs files that nobody read for a day; tried in tests/repo/test_tiers.py",
+    "If you trust it: memlake tier set cold {}": "needs files that nobody read for a day; tried in tests/repo/test_tiers.py",
     "Ask the remotes what they have: memlake fetch --all": "needs a remote that lost what it had",
     "See the remotes with: memlake remote -v": "needs a remote that was removed after a partial clone",
     "If that was meant, forget what is known of it: memlake remote refresh {}": "needs a remote that was put back; tried in tests/versions/sync",

@@ -91,6 +91,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "redo": ("memlake.cli.upkeep.undo", "Do again what the last undo took back."),
         "ops": ("memlake.cli.upkeep.undo", "List the operations done in this checkout."),
         "du": ("memlake.cli.upkeep.storage", "Show how many bytes the repo takes, and for what."),
+        "tier": ("memlake.cli.upkeep.tier", "Move what nobody has read for long to a colder place."),
         "gc": ("memlake.cli.upkeep.storage", "Remove what nothing needs any more."),
         "fsck": ("memlake.cli.upkeep.check", "Check what is stored against its hashes."),
         "doctor": ("memlake.cli.upkeep.check", "Check this machine and repo, and name a cure for each fault."),

@@ -12,7 +12,7 @@ from memlake.repo.repo import Repo
 from memlake.repo.settings import read_repo_id, set_setting
 
 if TYPE_CHECKING:
-    from memlake.repo import rebuild, remotes, sync
+    from memlake.repo import rebuild, remotes, sync, tiers
     from memlake.repo.sync import clone, make_clone, verify_bundle
 
 __all__ = [
@@ -34,10 +34,11 @@ __all__ = [
     "rescue",
     "set_setting",
     "sync",
+    "tiers",
     "verify_bundle",
 ]
 __getattr__ = lazy(
     __name__,
-    {name: f"{__name__}.{name}" for name in ("rebuild", "remotes", "sync")}
+    {name: f"{__name__}.{name}" for name in ("rebuild", "remotes", "sync", "tiers")}
     | {name: f"{__name__}.sync:{name}" for name in ("clone", "make_clone", "verify_bundle")},
 )

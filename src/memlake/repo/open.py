@@ -85,12 +85,16 @@ class Opened:
             warnings.warn(config.describe_ignored(self.root, ignored), stacklevel=2)
         db.lease_seconds = self._settings.core_lease_seconds
         place = self._open_packs(db, ignored.get("core.packs"))
-        objects = Objects(db, place, Folder(folder / "parts"), folder / "tmp", remotes=self._bring)
+        self._spare = contextlib.ExitStack()  # what is let go of at the end, such as stand-ins for files on a full disk
+        parts: Place = Folder(folder / "parts")
+        if (folder / "tier.json").exists() and (tiered := later.tiers.wrap(folder, db, place)) is not None:
+            place, parts = tiered.packs, tiered.parts
+            self._spare.callback(tiered.reads.flush)
+        objects = Objects(db, place, parts, folder / "tmp", remotes=self._bring)
         self._history = History(db, objects, KINDS)
         self._is_bare = self.root == folder
         bare = versions.bare.NoCheckout(self._history, self._settings.init_branch) if self._is_bare else None
         self._local = bare or self._open_local(folder)
-        self._spare = contextlib.ExitStack()  # what stands in for files that a full disk has no room for
         self._identity: Author | None = None
         self._closed = False
         self._opening = Mutex()  # of the parts below, which are opened when first used, by whichever thread

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from memlake.memories.record import Memory
     from memlake.repo.remotes import Remotes
     from memlake.repo.sync import Pulled
+    from memlake.repo.tiers import Tiers
     from memlake.reports import (
         About,
         BlameLine,
@@ -581,6 +582,11 @@ class Repo(Opened):
     def remotes(self) -> Remotes:
         """Where this repo is shared: `repo.remotes.add("origin", "s3://bucket/pets")`."""
         return later.remotes.Remotes(self)
+
+    @property
+    def tiers(self) -> Tiers:
+        """A colder place for what nobody has read for long: `repo.tiers.set("s3://archive", "unread > 90d")`."""
+        return later.tiers.Tiers(self)
 
     def fetch(self, remote: str | None = None, *, progress: Progress | None = None, dry_run: bool = False) -> Fetched:
         """Bring what a remote has; your branches stay as they are."""

@@ -29,7 +29,10 @@ class Upkeep:
         nofollow.check_folder(repo.dir)  # once more: what was made since would lead removals elsewhere
         policy = versions.gc.Policy(dry_run, 0.0 if prune else settings.gc_grace_hours, settings.gc_reflog_expire)
         recalled = repo._rows().recall.parts() if (repo.dir / dataset.RECALL).exists() else ()
-        return versions.gc.collect(repo._look(), policy, recalled)
+        report = versions.gc.collect(repo._look(), policy, recalled)
+        if not dry_run and (repo.dir / "tier.json").exists():
+            repo.tiers.move()
+        return report
 
     def fsck(self, full: bool = False) -> FsckReport:
         """Check what is stored against its hashes; `full` reads every byte. A wrong index is mended."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from memlake.errors import pasted
+from memlake.repo.tiers import TierStatus
 from memlake.reports import Check, FsckReport, GcReport, PurgeReport, Rescued, Usage
 from memlake.views import paths, words
 from memlake.views.style import Style
@@ -55,6 +56,17 @@ def gc_lines(report: GcReport) -> list[str]:
 
 def _count_freed(report: GcReport, kind: str) -> str:
     return f"{words.count(getattr(report, f'{kind}s'), kind)} ({words.size(report.freed.get(f'{kind}s', 0))})"
+
+
+def tier_lines(status: TierStatus) -> Iterator[str]:
+    """What lies here and what in the colder place."""
+    yield f"here  {words.count(status.here, 'file')}, {words.size(status.here_bytes)}"
+    if status.tier is None:
+        yield "This repo has no colder tier."
+        return
+    yield f"cold  {words.count(status.there, 'file')}, {words.size(status.there_bytes)}, in {status.tier.url}"
+    rule = f"not read for more than {words.count(status.tier.days, 'day')}"
+    yield f"{words.count(status.due, 'file')}, {words.size(status.due_bytes)}, {rule}: the next gc moves them."
 
 
 def usage_lines(usage: Usage) -> Iterator[str]:
