@@ -232,6 +232,8 @@ class Status(NamedTuple):
     ignored: tuple[str, ...] = ()
     merged: int = 0  # paths that what waits takes over without a choice
     purged: tuple[str, ...] = ()  # tracked files that cannot be here, because their content was purged
+    step: str = ""  # where a rebase waits
+    bisecting: bool = False
 
     @property
     def clean(self) -> bool:

@@ -34,6 +34,8 @@ def status_shape(found: Status) -> dict[str, object]:
         "branch": found.branch,
         "head": found.head,
         "doing": found.doing,
+        "step": found.step,
+        "bisecting": found.bisecting,
         "clean": found.clean,
         "behind": found.behind,
         "merged": found.merged,
@@ -127,15 +129,23 @@ def _head_lines(found: Status, style: Style) -> Iterator[str]:
 
 
 def _doing_lines(found: Status) -> Iterator[str]:
+    if found.bisecting:
+        yield from ("", "You are looking for a commit with bisect.")
+        yield '  (use "memlake bisect good" or "memlake bisect bad" to say what this one is)'
+        yield '  (use "memlake bisect reset" to go back to where you were)'
     if found.doing is None:
         return
     open_paths = sum(conflict.choice is None for conflict in found.conflicts)
+    at = f", {words.clean(found.step)}" if found.step else ""
     yield ""
     if open_paths:
-        yield f"You have a {found.doing} in progress with {words.count(open_paths, 'conflict')}."
+        yield f"You have a {found.doing} in progress with {words.count(open_paths, 'conflict')}{at}."
     else:
-        yield f"You have a {found.doing} in progress; every conflict has a choice."
+        choice = "; every conflict has a choice" if found.conflicts else ""
+        yield f"You have a {found.doing} in progress{choice}{at}."
         yield f'  (use "memlake {found.doing} --continue" to finish it)'
+    if found.doing == "rebase":
+        yield '  (use "memlake rebase --skip" to leave this commit out)'
     yield f'  (use "memlake {found.doing} --abort" to give it up)'
     if found.merged:
         yield f"{words.count(found.merged, 'path')} beside files merged cleanly; --continue takes what they bring, too."

@@ -718,3 +718,38 @@ def test_facts_of_a_merge_wait_with_it_and_are_joined_when_it_ends(
     made = run("log", "-1", "--json").json["commits"][0]
     assert (made["metrics"], made["params"]) == ({"acc": 1, "loss": 3}, {"lr": 1})
     assert run("fsck").code == 0
+
+
+def test_a_rebase_stops_to_edit_and_status_says_where_and_what_next(
+    run: Run, repo: Path, keep: Callable[..., str]
+) -> None:
+    keep("base", a="1\n")
+    keep("two", b="2\n")
+    keep("three", c="3\n")
+    steps = run("rebase", "--dry-run", "HEAD~2").out
+    (repo / "list").write_text(steps.replace("pick", "edit", 1))
+    said = run("rebase", "HEAD~2", "--todo", "list").lines
+    assert said[0].startswith("Stopped at ") and "'two' onto HEAD~2, 1 commit after it." in said[0]
+    assert said[1] == "Change files and `memlake add` them, then: memlake rebase --continue"
+    told = run("status").lines
+    assert any(line.startswith("You have a rebase in progress, at ") for line in told)
+    assert '  (use "memlake rebase --continue" to finish it)' in told
+    assert '  (use "memlake rebase --skip" to leave this commit out)' in told
+    (repo / "b").write_text("two\n")
+    run("add", "b")
+    assert "2 commits rewritten" in run("rebase", "--continue").out
+    assert run("cat", "HEAD~1:b").out == "two\n" and run("status", "--json").json["step"] == ""
+
+
+def test_status_says_that_a_bisect_is_going_on_and_what_is_next(run: Run, repo: Path, keep: Keep) -> None:
+    for number in range(5):
+        keep(f"c{number}", a=f"{number}\n")
+    assert not run("status", "--json").json["bisecting"]
+    run("bisect", "start", "HEAD", "HEAD~4")
+    told = run("status").lines
+    assert "You are looking for a commit with bisect." in told
+    assert '  (use "memlake bisect good" or "memlake bisect bad" to say what this one is)' in told
+    assert '  (use "memlake bisect reset" to go back to where you were)' in told
+    assert run("status", "--json").json["bisecting"]
+    run("bisect", "reset")
+    assert "bisect" not in run("status").out

@@ -258,6 +258,35 @@ def test_commits_are_joined_reworded_and_dropped(apart: ml.Repo, here: Path) -> 
     assert subjects(apart) == ["one", "base"] and not (here / "e").exists()
 
 
+def test_a_commit_is_edited_before_it_is_made(apart: ml.Repo, here: Path) -> None:
+    before = files(apart)
+    stopped = apart.rebase("HEAD~3", todo=todo(apart, "pick", "edit", "pick"))
+    assert stopped.commit is None and not stopped.conflicts
+    found = apart.status()
+    assert found.doing == "rebase" and found.step.endswith("'two' onto HEAD~3, 1 commit after it") and not found.branch
+    assert subjects(apart) == ["one", "base"] and (here / "a").read_text() == "1\n2\nthree\n"
+    assert {change.path for change in found.staged} == {"files/a", "files/d"}
+    (here / "a").write_text("1\n2\n3!\n")
+    (here / "f").write_text("new\n")
+    apart.add("a", "f")
+    merged = apart.pending_merge.conclude()
+    assert subjects(apart) == ["three", "two", "one", "base"] and apart.branch_name == "dev" and apart.status().clean
+    assert merged.commit == apart.commit_at().oid and files(apart) == before | {"a": b"1\n2\n3!\n", "f": b"new\n"}
+    assert files(apart, "HEAD~1").keys() == {"a", "f"} and apart.meta(apart.commit_at("HEAD~1"), "params") == {"lr": 1}
+    apart.undo()
+    assert files(apart) == before and apart.branch_name == "dev"
+
+
+def test_an_edit_that_is_given_up_leaves_nothing(apart: ml.Repo, here: Path) -> None:
+    tip, tree = apart.commit_at().oid, files(apart)
+    apart.rebase("main", todo="\n".join(f"edit {step.commit} x" for step in list_rebase(apart, "main")))
+    assert apart.status().step.endswith("onto main, 2 commits after it")
+    apart.pending_merge.conclude()
+    assert "'two'" in apart.status().step
+    apart.pending_merge.abort()
+    assert apart.commit_at().oid == tip and files(apart) == tree and apart.status().clean and not apart.status().step
+
+
 def test_commits_change_places(apart: ml.Repo) -> None:
     tree = files(apart)
     apart.rebase("HEAD~3", todo=todo(apart, "pick", "pick", "pick", order=(2, 0, 1)))

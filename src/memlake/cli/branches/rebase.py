@@ -23,6 +23,7 @@ _COMMENT = """
 # What becomes of each commit, the oldest first. Lines may change places.
 #   pick ID SUBJECT     as it is
 #   reword ID MESSAGE   with MESSAGE as its first line
+#   edit ID             stop with its changes staged, to change them before it is committed
 #   squash ID           joined with the commit before it, with both messages
 #   fixup ID            joined with the commit before it, whose message stays
 #   drop ID             left out, as is a commit whose line is gone
@@ -113,6 +114,11 @@ def _show(repo: Repo, screen: Screen, merged: Merged) -> None:
     for oid in merged.dropped:
         screen.line(f"Left out: {short(oid)} {screen.clean(repo.commit_at(oid).subject)}")
     check(repo, merged, f'rebase onto "{merged.name}"', "rebase", note=_SKIP)
+    found = repo.status()
+    if found.doing == "rebase":
+        screen.line(f"Stopped {words.clean(found.step)}. Its changes are staged and not committed yet.")
+        screen.line("Change files and `memlake add` them, then: memlake rebase --continue")
+        return
     where = repo.branch_name or "HEAD"
     if merged.up_to_date:
         screen.line(f"{where} is up to date.")

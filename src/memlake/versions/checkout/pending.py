@@ -15,7 +15,7 @@ from memlake.records import Author
 from memlake.versions.text.merge3 import Names
 
 MERGE, REVERT, CHERRY_PICK, STASH, REBASE = "merge", "revert", "cherry-pick", "stash apply", "rebase"
-STEPS = ("pick", "reword", "squash", "fixup", "drop")
+STEPS = ("pick", "reword", "edit", "squash", "fixup", "drop")
 
 
 class Step(NamedTuple):

@@ -9,11 +9,12 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 
 from memlake.errors import Unavailable
-from memlake.records import Change, Entry, Status
+from memlake.records import Change, Entry, Status, count, short
 from memlake.versions.checkout import worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.ignore import ALWAYS, Ignore
 from memlake.versions.checkout.local import Local, pack_stat
+from memlake.versions.checkout.pending import Pending
 from memlake.versions.history.bases import reachable
 from memlake.versions.paths import FILES, matches, parents
 
@@ -139,6 +140,15 @@ class _Ignored:
 # -- status -------------------------------------------------------------------------------------
 
 
+def _describe_step(here: Checkout, pending: Pending) -> str:
+    """Where a rebase waits."""
+    if pending.rebase is None:
+        return ""
+    (step, *left), name = pending.rebase.todo, pending.rebase.name
+    what = f"at {short(step.commit)} {' '.join(here.history.get(step.commit).subject.split())!r:.60}"
+    return f"{what} onto {name}, {count(len(left), 'commit')} after it"
+
+
 def status(here: Checkout, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
     """How things stand, in all or at some tree paths."""
     changes, untracked = compare(here, purged=True)
@@ -160,6 +170,8 @@ def status(here: Checkout, paths: Sequence[str] = (), *, ignored: bool = False) 
         untracked=tuple(path for path in untracked if FILES + path not in met),
         conflicts=conflicts,
         doing=pending.verb if pending else None,
+        step=_describe_step(here, pending) if pending else "",
+        bisecting=here.local.state("bisect") is not None,
         behind=behind,
         merged=pending.merged if pending else 0,
         ignored=tuple(_Ignored(here.local, here.root).list_under("", Ignore(here.root))) if ignored else (),

@@ -1,8 +1,9 @@
 """rebase: the commits of a branch repeated on another one, with authors, times and facts; the memory lane stays.
 
 New commits are written first, beside the old ones, and nothing names them. Then one journaled checkout moves the branch
-and the files, so a rebase is done or not begun, and is one operation for undo. At a conflict HEAD is detached at the
-last new commit, the conflict waits as a merge does, and `doing` in local.db holds what is left to do.
+and the files, so a rebase is done or not begun, and is one operation for undo. At a conflict, or where somebody wants
+to edit, HEAD is detached at the last new commit, the step waits as a merge does, and `doing` in local.db holds what is
+left to do.
 """
 
 from __future__ import annotations
@@ -202,7 +203,7 @@ def _play(here: Checkout, tip: Commit, state: Rebasing, with_base: bool) -> _Pla
             tip, state = target, state._replace(todo=state.todo[1:])  # it stands there already
             continue
         outcome = Outcome({}, ()) if step.command == "drop" else _merge_step(here, tip, step)
-        if outcome.conflicts:
+        if outcome.conflicts or step.command == "edit":
             names = Names("HEAD", merge.short_name(target), with_base)
             parent = target.parents[0] if target.parents else None
             pending = Pending(
