@@ -306,3 +306,33 @@ def test_only_tensors_in_chunks_that_differ_are_read() -> None:
     header, tensor = 20_000, 64 * 64 * 4
     # Tensors beside the changed one may share a chunk with it, and each is read for its bits and for its values.
     assert max(old.bytes_read, new.bytes_read) < header + 6 * tensor
+
+
+def test_of_a_working_file_and_a_stored_one_the_stored_one_is_read_only_where_they_differ() -> None:
+    weights = {f"layers.{number}.w": RANDOM.standard_normal((64, 64)).astype("<f4") for number in range(100)}
+    changed = {**weights, "layers.7.w": weights["layers.7.w"] + 1}
+    for sides in ((in_chunks(safetensors(weights)), make_content(safetensors(changed), "m.safetensors")),
+                  (make_content(safetensors(changed), "m.safetensors"), in_chunks(safetensors(weights)))):  # fmt: skip
+        found = checkpoints.diff(*sides, How())
+        assert (found.changed_count, found.identical) == (1, 99)
+        stored, working = sorted(sides, key=lambda side: not side.has_pieces)
+        header, tensor = 20_000, 64 * 64 * 4
+        assert stored.bytes_read < header + 4 * tensor
+        assert working.bytes_read < working.size + header + 4 * tensor, "once, but for what differs"
+
+
+def test_bytes_before_the_tensors_may_move_them_in_a_working_file() -> None:
+    weights = {f"layers.{number}.w": RANDOM.standard_normal((64, 64)).astype("<f4") for number in range(20)}
+    more = {"a": np.zeros(1000, "<f4"), **weights}
+    old, new = in_chunks(safetensors(weights)), make_content(safetensors(more), "m.safetensors")
+    found = checkpoints.diff(old, new, How())
+    assert (found.added, found.identical, found.changed_count) == (("a",), 20, 0) and old.bytes_read < 20_000
+
+
+@pytest.mark.parametrize("where", [0, 5_000, 81_919])
+def test_one_bit_in_a_working_file_is_seen_wherever_it_is(where: int) -> None:
+    weights = {f"w{number}": RANDOM.integers(0, 250, 1024).astype("<i8") for number in range(10)}
+    data = bytearray(safetensors(weights))
+    data[len(data) - 81_920 + where] ^= 1
+    found = checkpoints.diff(in_chunks(safetensors(weights)), make_content(bytes(data), "m.safetensors"), How())
+    assert (found.changed_count, found.identical) == (1, 9)

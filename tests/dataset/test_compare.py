@@ -54,6 +54,20 @@ def test_columns_that_are_the_same_on_both_sides_are_not_read(tmp_path: Path, mo
         assert sorted(read) == ["b", "b", "id"], "what is equal is read once where it is the key, else never"
 
 
+def test_a_key_is_found_as_that_of_a_table_file_is(tmp_path: Path) -> None:
+    """The unique column that both sides have, whatever it is called, and whatever the order of the rows."""
+    old = pa.table({"group": [1, 1, 2, 2], "sku": ["d", "c", "b", "a"], "price": [1, 2, 3, 3]})
+    new = pa.table({"group": [2, 2, 1, 3], "sku": ["a", "b", "c", "e"], "price": [3, 4, 2, 9]})
+    with ml.init(tmp_path) as repo:
+        for table in (old, new):
+            repo.datasets().read_arrow(table).save("shop")
+        found = repo.datasets().diff("shop@1.0.0", "shop").table
+        assert (found.key.columns, found.key.origin) == (("sku",), "found")
+        assert (found.added, found.removed, found.changed, found.cells) == (1, 1, 1, {"price": 1})
+        repo.datasets().read_arrow(new.set_column(1, "sku", pa.array(["x"] * 4))).save("shop")
+        assert repo.datasets().diff("shop@1.0.0", "shop").table.key.columns == ()
+
+
 def test_every_type_of_column_is_compared(tmp_path: Path) -> None:
     """Each row changes in one column alone, so each column is seen to be compared, and no other row is told."""
     values: dict[str, tuple[Any, Any, pa.DataType]] = {

@@ -123,6 +123,8 @@ def _has_same_bytes(old: Content, was: Tensor, new: Content, now: Tensor) -> boo
             return True
         if mine is not None and theirs is not None and was.is_numeric:
             return False  # most likely; measuring it will tell, and so it is read once
+        if (mine is None) != (theirs is None):
+            return old.has_same_range(was.start, new, now.start, was.size)
     step = 8 << 20
     return all(
         was.read(at, min(step, was.size - at)) == now.read(at, min(step, was.size - at))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -46,6 +47,7 @@ class Content:
         self._head: bytes | None = None
         self._whole: bytes | None = None
         self._pieces: tuple[Pieces, list[int]] | None = None
+        self._held: dict[tuple[int, int, int], bool] = {}
 
     @property
     def suffix(self) -> str:
@@ -89,19 +91,50 @@ class Content:
         """What a range consists of by its chunks. Two ranges with equal descriptions hold equal bytes."""
         if self._list_pieces is None:
             return None
-        if self._pieces is None:
-            pieces = self._list_pieces()
-            self._pieces = pieces, [0, *accumulate(size for _, size in pieces)]
-        pieces, starts = self._pieces
+        pieces, starts = self._load_pieces()
         first, last = bisect_right(starts, start) - 1, bisect_right(starts, max(start, start + length - 1))
         return (start - starts[first], length, *(digest for digest, _ in pieces[first:last]))
 
     def has_same_range(self, start: int, other: Content, other_start: int, length: int) -> bool:
-        """Whether a range of this one holds what a range of another holds; reads them only if their chunks differ."""
-        mine = self.describe_range(start, length)
-        if mine is not None and mine == other.describe_range(other_start, length):
+        """Whether a range of this one holds what a range of another holds; reads them only if their chunks differ.
+
+        If one side alone is stored, the other is read and hashed chunk by chunk, and of what is stored next to nothing.
+        """
+        mine, theirs = self.describe_range(start, length), other.describe_range(other_start, length)
+        if mine is not None and mine == theirs:
             return True
+        if mine is not None and theirs is None:
+            return self._matches(start, other, other_start, length)
+        if theirs is not None and mine is None:
+            return other._matches(other_start, self, start, length)
         return self.read(length, start) == other.read(length, other_start)
+
+    def _load_pieces(self) -> tuple[Pieces, list[int]]:
+        if self._pieces is None:
+            pieces = self.list_pieces()
+            self._pieces = pieces, [0, *accumulate(size for _, size in pieces)]
+        return self._pieces
+
+    def _matches(self, start: int, other: Content, other_start: int, length: int) -> bool:
+        """Whether a file that is not stored has what this one has in a range, by the hashes of chunks of this one."""
+        starts, shift, stop = self._load_pieces()[1], other_start - start, start + length
+        for number in range(bisect_right(starts, start) - 1, bisect_right(starts, max(start, stop - 1))):
+            first, last = max(starts[number], start), min(starts[number + 1], stop)
+            if self._holds_chunk(number, other, shift):
+                continue
+            is_whole = last - first == starts[number + 1] - starts[number]
+            if is_whole or self.read(last - first, first) != other.read(last - first, first + shift):
+                return False
+        return True
+
+    def _holds_chunk(self, number: int, other: Content, shift: int) -> bool:
+        """Whether another has a chunk of this one, so far from where it is here. Ranges side by side share chunks."""
+        pieces, starts = self._load_pieces()
+        at, length, key = starts[number] + shift, pieces[number][1], (id(other), shift, number)
+        if key not in self._held:
+            is_inside = at >= 0 and at + length <= other.size
+            self._held[key] = is_inside and sha256(other.read(length, at)).digest() == pieces[number][0]
+        return self._held[key]
 
     def close(self) -> None:
         self._whole = None

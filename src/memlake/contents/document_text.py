@@ -13,8 +13,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from memlake.collector import pause_gc
 from memlake.contents.content import Unreadable
-from memlake.contents.documents import find_name, is_same, parse, pause_gc, text_of
+from memlake.contents.documents import find_name, is_same, parse, text_of
 from memlake.named_tuple import NamedTuple
 from memlake.versions.text.lines import opcodes, split_lines
 

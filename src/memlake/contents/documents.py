@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
 import marshal
 import re
@@ -11,6 +9,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from memlake.collector import pause_gc
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
 from memlake.named_tuple import NamedTuple
@@ -109,18 +108,6 @@ def read_document(content: Content) -> Any:
         most = _LARGEST[kind]
         raise Unreadable(f"{content.path} has {content.size:,} bytes, and {kind.upper()} is looked into up to {most:,}")
     return parse(kind, content.read_whole(), content.path)
-
-
-@contextlib.contextmanager
-def pause_gc() -> Iterator[None]:
-    """Python looks through a million new values again and again, and all stay: without that, YAML takes a third."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
 
 
 def check(content: Content) -> None:

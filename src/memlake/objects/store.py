@@ -147,7 +147,8 @@ class Objects:
         """Objects in the order that is cheapest to read, each checked. One in chunks may have `most` bytes."""
         rows = self._rows({bytes.fromhex(oid) for oid in oids})
         for row in rows:
-            _check_fits(row, most)
+            if row[2] == CHUNKED:
+                _check_fits(row, most)
         yield from self._read_rows(rows)
 
     def read_chunks(self, pieces: Iterable[tuple[bytes, int]], *, nested: bool = False) -> Iterator[tuple[str, bytes]]:
@@ -183,7 +184,9 @@ class Objects:
         for span in _spans(packed):
             yield from self._read_span(span)
         for row in rows:
-            if row[2] not in (PACKED, PACKED_ZSTD):
+            if row[2] == INLINE:  # what there is most of
+                yield row[0].hex(), _check_hash(row[0], row[6])
+            elif row[2] not in (PACKED, PACKED_ZSTD):
                 yield row[0].hex(), self._content(row, nested=nested)
 
     def open(self, oid: str) -> io.BufferedReader:

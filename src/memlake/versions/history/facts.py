@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -117,10 +118,12 @@ def read_path_facts(history: History, head: Commit, path: str) -> dict[str, dict
 
 
 def _may_record(row: Row) -> bool:
-    return any(mark in row[3] for mark in _MARKS)  # cheaper than decoding, and most commits record nothing
+    data = row[3]
+    return _MARKS[0] in data or _MARKS[1] in data  # cheaper than decoding, and most commits record nothing
 
 
 def _read_blocks(history: History, rows: Iterator[Row]) -> Iterator[Recorded]:
+    authors: dict[tuple[Any, ...], Author] = {}  # few people write many commits
     while block := list(islice(rows, _BLOCK)):
         fields = {row[0]: found for row in block if _may_record(row) and (found := _unpack(row))}
         values = _read_values(history, (oid for _, oids in fields.values() for oid in oids.values()))
@@ -130,8 +133,8 @@ def _read_blocks(history: History, rows: Iterator[Row]) -> Iterator[Recorded]:
                 continue
             (author, time, message, generation), oids = fields[seq]
             facts = {room: values[one] for room, one in oids.items() if one in values}
-            subject = message.split("\n", 1)[0]
-            yield Recorded(seq, first, Said(oid.hex(), Author(*author), time, subject, generation, facts))
+            who = authors.get(name := tuple(author)) or authors.setdefault(name, Author(*author))
+            yield Recorded(seq, first, Said(oid.hex(), who, time, message.partition("\n")[0], generation, facts))
 
 
 def _unpack(row: Row) -> tuple[tuple[Any, ...], dict[str, str]] | None:
@@ -153,10 +156,28 @@ def _read_values(history: History, oids: Iterable[str]) -> dict[str, Mapping[str
     if not wanted:
         return {}
     try:
-        return {oid: _decode_values(oid, data) for oid, data in history.objects.read_many(wanted)}
+        return _decode_all(dict(history.objects.read_many(wanted)))
     except Purged:
         kept = wanted - history.objects.find_purged(wanted)
-        return {oid: _decode_values(oid, data) for oid, data in history.objects.read_many(kept)}
+        return _decode_all(dict(history.objects.read_many(kept)))
+
+
+def _decode_all(texts: Mapping[str, bytes]) -> dict[str, Mapping[str, Any]]:
+    """Facts by their oids, parsed as one text, which is thrice as quick.
+
+    Between two stands a number that nobody knows before, so no text can pass for two, nor two for one.
+    """
+    mark = int.from_bytes(os.urandom(7), "big")
+    try:
+        values = json.loads(b"[" + (b",%d," % mark).join(texts.values()) + b"]")
+    except (ValueError, RecursionError):
+        values = []
+    if len(values) != 2 * len(texts) - 1 or values[1::2] != [mark] * (len(texts) - 1):
+        return {oid: _decode_values(oid, data) for oid, data in texts.items()}  # which says what is wrong with one
+    return {
+        oid: flatten_values(value) if isinstance(value, dict) else {}
+        for oid, value in zip(texts, values[::2], strict=True)
+    }
 
 
 def _decode_values(oid: str, data: bytes) -> Mapping[str, Any]:

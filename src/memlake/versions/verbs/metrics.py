@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from memlake.collector import pause_gc
 from memlake.errors import InvalidInput, NotFound
 from memlake.named_tuple import NamedTuple
 from memlake.records import Commit
@@ -40,7 +41,8 @@ def list_measurements(here: Checkout, query: Query) -> list[Measurement]:
     key = conditions.parse_fact(query.sort, bare="metrics") if query.sort is not None else None
     revs = query.revs or ("HEAD",)
     is_compared = len(revs) > 1 or _is_pattern(revs[0])
-    rows = _compare_revs(here, revs) if is_compared else _follow_line(here, revs[0])
+    with pause_gc():
+        rows = _compare_revs(here, revs) if is_compared else _follow_line(here, revs[0])
     if condition is not None:
         for comparison in condition.comparisons:
             _check_known(rows, comparison.fact)
@@ -98,7 +100,7 @@ def _follow_line(here: Checkout, text: str) -> list[Measurement]:
         known[seq] = before
         if said is not None:
             own = said.facts.get("metrics", {})
-            known[seq] = {**before, **own} if own else before
+            known[seq] = own if own.keys() >= before.keys() else {**before, **own}
             rows.append(_make_row(said, _find_deltas(own, before)))
     rows.reverse()
     return rows
@@ -119,11 +121,8 @@ def _metrics_before(here: Checkout, commit: Commit) -> Mapping[str, Any]:
 
 def _find_deltas(own: Mapping[str, Any], before: Mapping[str, Any]) -> dict[str, float]:
     """What changed of the numbers both have; without the last digits, which are only those of floats."""
-    deltas: dict[str, float] = {}
-    for name, new in own.items() if before else ():
-        if is_number(old := before.get(name)) and is_number(new):
-            deltas[name] = round(new - old, 12)
-    return deltas
+    numbers = [(name, before[name], new) for name, new in own.items() if name in before] if before else []
+    return {name: round(new - old, 12) for name, old, new in numbers if is_number(old) and is_number(new)}
 
 
 def _make_row(said: Said, deltas: Mapping[str, float]) -> Measurement:
