@@ -54,6 +54,24 @@ def test_items_with_a_name_are_compared_by_it_in_any_order() -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "moved", "told"),
+    [
+        ('["a", "b", "c"]', '["c", "a", "b"]', 1, []),
+        ('["a", "b", "c"]', '["c", "x", "a"]', 1, [("D", "[1]"), ("A", "[1]")]),
+        ('{"t": [1, 1, 2, 3]}', '{"t": [3, 1, 2]}', 1, [("D", "t[1]")]),
+        ('[{"id": 1, "v": 1}, {"id": 2, "v": 2}]', '[{"id": 2, "v": 3}, {"id": 1, "v": 1}]', 1, [("M", "[0].v")]),
+        ('[{"id": 1}, {"id": 2}]', '[{"id": 2}, {"id": 1}]', 1, []),
+        ('["a", "b"]', '["a", "b", "c"]', 0, [("A", "[2]")]),
+    ],
+)
+def test_items_that_moved_are_said_to_have_moved(old: str, new: str, moved: int, told: list[tuple[str, str]]) -> None:
+    found = documents.diff(make(old), make(new), How(limit=None))
+    assert found.moved == moved and not found.is_empty
+    assert [(value.status, value.path) for value in found.values] == told
+    assert bool(moved) == any("in another place of" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
     ("suffix", "old", "new", "expected"),
     [
         ("yaml", "a: 1\nb: [1, 2]\n", "b: [1, 2, 3] # more\na: '1'\n", [("A", "b[2]"), ("M", "a")]),
@@ -199,6 +217,11 @@ values = st.recursive(
     lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(st.sampled_from("abcd"), inner, max_size=4)),
     max_leaves=12,
 )
+
+
+def test_a_new_order_of_named_items_is_a_difference() -> None:
+    old = [{"id": number, "v": number} for number in range(5)]
+    assert documents.diff(make(json.dumps(old)), make(json.dumps(old[::-1])), How()).moved == 4
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -6,19 +6,23 @@ import json
 import marshal
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from memlake.collector import pause_gc
 from memlake.contents.content import Content, Unreadable
 from memlake.contents.explain import How
 from memlake.named_tuple import NamedTuple
+from memlake.records import count
 from memlake.versions.text.lines import opcodes
 
 Path = tuple[Any, ...]  # keys, which YAML has of any type, and numbers of items
 # Bytes of a document that is looked into: it is read whole, and these take a second or two.
 _LARGEST = {"json": 32 << 20, "yaml": 4 << 20, "toml": 4 << 20}
 _VALUES = 1_000_000  # a few lines of YAML can name more than any memory holds
+_MOVED = "R"  # of a list: how many of its items have another place
 _QUICK = 3  # levels at which equal parts are found without looking at their values one by one
 _NAMES = ("id", "key", "name", "uuid")  # fields by which the items of a list are known
 _COMMENT = re.compile(r"(?:^|\s)#.*$", re.MULTILINE)  # and what looks like one inside a text: it only makes a note
@@ -43,10 +47,11 @@ class DocumentDiff(NamedTuple):
     changed: int
     values: tuple[ValueChange, ...]
     notes: tuple[str, ...] = ()
+    moved: int = 0  # items that stand in another place of their list
 
     @property
     def is_empty(self) -> bool:
-        return not (self.added or self.removed or self.changed)
+        return not (self.added or self.removed or self.changed or self.moved)
 
 
 class DocumentSummary(NamedTuple):
@@ -67,15 +72,25 @@ def summarize(content: Content) -> DocumentSummary:
 
 
 def diff(old: Content, new: Content, how: How) -> DocumentDiff:
-    counts, told = {"A": 0, "D": 0, "M": 0}, []
-    for status, path, before, after in _compare((), read_document(old), read_document(new)):
+    counts, told, moves = {"A": 0, "D": 0, "M": 0}, list[ValueChange](), list[tuple[int, str]]()
+    with pause_gc():
+        found = list(_compare((), read_document(old), read_document(new)))
+    for status, path, before, after in found:
+        if status == _MOVED:
+            moves.append((before, path_text(path)))
+            continue
         counts[status] += 1
         if how.limit is None or counts[status] <= how.limit:
             values = (None if one is ABSENT else one for one in (before, after))
             told.append(ValueChange(status, path_text(path), *values))
     has_comments = find_format(new) != "json" and _list_comments(old) != _list_comments(new)
-    notes = ("comments differ, too: --text shows them",) if has_comments else ()
-    return DocumentDiff(find_format(new), counts["A"], counts["D"], counts["M"], tuple(told), notes)
+    notes = [
+        f"{count(number, 'item stands', 'items stand')} in another place of {'the list' if path == '.' else path}"
+        for number, path in moves[: how.limit]
+    ]
+    notes += ["comments differ, too: --text shows them"] if has_comments else []
+    moved = sum(number for number, _ in moves)
+    return DocumentDiff(find_format(new), counts["A"], counts["D"], counts["M"], tuple(told), tuple(notes), moved)
 
 
 def _list_comments(content: Content) -> list[str]:
@@ -196,22 +211,42 @@ def _compare(path: Path, old: Any, new: Any) -> Iterator[tuple[str, Path, Any, A
 
 
 def _compare_lists(path: Path, old: list[Any], new: list[Any]) -> Iterator[tuple[str, Path, Any, Any]]:
-    """By the field that names the items where there is one; else by what is equal in both, in order."""
-    if (name := find_name(old, new)) is not None:
-        before = {text_of(item[name]): item for item in old}
+    """By the field that names the items where there is one; else by what is equal in both, in order.
+
+    An item that went here and came there has moved.
+    """
+    name = find_name(old, new)
+    before, after = ([text_of(item[name] if name else item) for item in items] for items in (old, new))
+    codes = [code for code in opcodes(before, after) if name or code[0] != "equal"]
+    gone, came = (
+        Counter(label for tag, *ends in codes if tag != "equal" for label in labels[ends[at] : ends[at + 1]])
+        for at, labels in ((0, before), (2, after))
+    )
+    both = gone & came
+    if both:
+        yield _MOVED, path, both.total(), None
+    if name is not None:
+        items = dict(zip(before, old, strict=True))
         for number, item in enumerate(new):
-            yield from _compare((*path, number), before.pop(text_of(item[name]), ABSENT), item)
-        numbers = {text_of(item[name]): number for number, item in enumerate(old)}
-        for text, item in before.items():
-            yield from _compare((*path, numbers[text]), item, ABSENT)
+            yield from _compare((*path, number), items.pop(after[number], ABSENT), item)
+        numbers = {label: number for number, label in enumerate(before)}
+        for label, item in items.items():
+            yield from _compare((*path, numbers[label]), item, ABSENT)
         return
-    for tag, i1, i2, j1, j2 in opcodes([*map(text_of, old)], [*map(text_of, new)]):
-        if tag == "equal":
-            continue
-        for place in range(max(i2 - i1, j2 - j1)):
-            before_item = old[i1 + place] if i1 + place < i2 else ABSENT
-            after_item = new[j1 + place] if j1 + place < j2 else ABSENT
-            yield from _compare((*path, (j1 if after_item is not ABSENT else i1) + place), before_item, after_item)
+    left = both.copy(), both.copy()
+    for _, i1, i2, j1, j2 in codes:
+        olds = [place for place in range(i1, i2) if not _take(left[0], before[place])]
+        news = [place for place in range(j1, j2) if not _take(left[1], after[place])]
+        for was, now in zip_longest(olds, news):
+            sides = (ABSENT if was is None else old[was]), (ABSENT if now is None else new[now])
+            yield from _compare((*path, was if now is None else now), *sides)
+
+
+def _take(counts: Counter[str], label: str) -> bool:
+    if not counts[label]:
+        return False
+    counts[label] -= 1
+    return True
 
 
 def find_name(*lists: Sequence[Any]) -> str | None:

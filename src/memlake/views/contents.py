@@ -154,7 +154,7 @@ def _json_text(value: Any) -> str:
 
 
 def _document_brief(found: DocumentDiff) -> str:
-    parts = [(found.added, "added"), (found.removed, "removed"), (found.changed, "changed")]
+    parts = [(found.added, "added"), (found.removed, "removed"), (found.changed, "changed"), (found.moved, "moved")]
     return f"values: {', '.join(f'{number:,} {word}' for number, word in parts if number)}"
 
 
