@@ -101,7 +101,7 @@ class BucketSwap:
     def load(self, known: str | None = None) -> Loaded | None:
         bucket, options = self._bucket, {}
         if known is not None:
-            options = {"if_none_match": _split(known)["e_tag"]}
+            options = {"if_none_match": _split(known).get("e_tag", "")}
         with contextlib.suppress(NotFound):
             with bucket.request(self._name):
                 try:
@@ -144,6 +144,6 @@ def _join(meta: object) -> str:
     return f"{found.get('e_tag') or ''}\n{found.get('version') or ''}"
 
 
-def _split(tag: str) -> dict[str, str | None]:
+def _split(tag: str) -> dict[str, str]:
     e_tag, _, version = tag.partition("\n")
-    return {"e_tag": e_tag or None, "version": version or None}
+    return {name: value for name, value in (("e_tag", e_tag), ("version", version)) if value}
