@@ -303,6 +303,30 @@ def test_undo_of_a_save_takes_its_metrics_and_params_along(ds: Datasets, repo: R
     assert ds.all() == []
 
 
+def test_a_number_that_was_taken_back_is_not_given_to_other_rows(ds: Datasets, repo: Repo) -> None:
+    ds.read_values(x=[1]).save("pets")
+    ds.read_values(x=[2]).save("pets")
+    repo.undo()
+    repo.undo()
+    assert ds.read_values(x=[5]).save("pets").version == "1.0.2", "1.0.0 and 1.0.1 said something else"
+    repo.undo()
+    assert ds.read_values(x=[5]).save("pets").version == "1.0.2", "the same rows get the number that they had"
+    assert ds.read_values(x=[3]).save("pets").version == "1.0.3"
+    assert ds.read_values(x=[3]).save("other").version == "1.0.0"
+    assert ds.read_values(x=[4]).save("pets", version="1.0.0").version == "1.0.0", "who names a number means it"
+
+
+def test_a_number_is_free_where_it_was_not_taken_back(ds: Datasets, repo: Repo) -> None:
+    ds.read_values(x=[0]).save("pets")
+    repo.branch("other")
+    ds.read_values(x=[1]).save("pets")
+    repo.undo()
+    repo.switch("other")
+    assert ds.read_values(x=[2]).save("pets").version == "1.0.1", "branches number by themselves"
+    repo.switch("main")
+    assert ds.read_values(x=[2]).save("pets", update_version="minor").version == "1.1.0"
+
+
 def test_undo_of_a_save_refuses_where_another_edited_it(ds: Datasets, repo: Repo) -> None:
     saved(ds, 1)
     with ml.open(repo.root) as other:

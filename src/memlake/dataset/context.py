@@ -101,6 +101,15 @@ class DatasetContext:
             with contextlib.suppress(Unavailable):
                 undo.note_more(self.here, path, (self.branch, commit.oid))
 
+    def list_undone(self, name: str) -> Iterator[Version]:
+        """Versions of a dataset that were saved to this branch and taken back, as far as this checkout's undo knows."""
+        history, prefix = self.here.history, f"{ROOM}{name}/"
+        for oid in undo.list_undone(self.here, "save", self.branch, f"{name}@"):
+            if history.has(oid):
+                found = (change for change in history.changes(history.get(oid)) if change.path.startswith(prefix))
+                versions = (self.read_kept(change.new) for change in found if change.old is None and change.new)
+                yield from (version for version in versions if version is not None)
+
     def _pending_changes(self) -> Changes:
         """What an open transaction will write to this branch."""
         group = self.group()

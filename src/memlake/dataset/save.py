@@ -94,7 +94,9 @@ def _save_once(
     same = None if same is not None and is_other_config(same.params, facts.get("params", {})) else same
     if same is not None:
         return Saved(_edit_metadata(context, same, wanted, facts), False), None
-    number = _next_number(wanted, list(entries))
+    # A number that was taken back may stand in somebody's notes by now, so other rows do not get it.
+    taken = [one.semver for one in context.list_undone(wanted.name) if one.content != content]
+    number = _next_number(wanted, list(entries), taken)
     objects = context.here.history.objects
     links = sorted({family.oid for family in frame.families() if family.oid})
     if objects.find_missing(links):
@@ -137,9 +139,12 @@ def is_other_config(recorded: Mapping[str, Any], params: Mapping[str, Any]) -> b
     return any(name in recorded and recorded[name] != value for name, value in plain.items())
 
 
-def _next_number(wanted: Wanted, there: list[Semver]) -> Semver:
+def _next_number(wanted: Wanted, there: Sequence[Semver], taken: Sequence[Semver]) -> Semver:
     if wanted.version is None:
-        return max(there).bump(wanted.update_version or "patch") if there else FIRST
+        number = max(there).bump(wanted.update_version or "patch") if there else FIRST
+        while number in taken:
+            number = number.bump(wanted.update_version or "patch")
+        return number
     number = names.parse_version(wanted.version)
     if number in there:
         raise AlreadyExists(

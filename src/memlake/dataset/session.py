@@ -165,7 +165,8 @@ class Session:
             frame, engine = self.frame(plan, settings)
             ran = provenance.steps(plan, engine, frame.rows)
             told = provenance.add_git_state(self._gather_facts(plan, engine, begun, ran))
-            facts = provenance.fields(provenance.add_file_oids(told, plan, str(repo_root(self.context.folder))))
+            root, local = str(repo_root(self.context.folder)), self.context.here.local
+            facts = provenance.fields(provenance.add_file_oids(told, plan, root, local))
             saved = save_rows.save(self.context, wanted, frame, facts)
         process_facts.note(self.context, saved, wanted, facts)
         engine.shared.progress.say(_describe_save(saved, ran))

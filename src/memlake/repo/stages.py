@@ -20,8 +20,8 @@ from memlake.dataset.kind import DATASET
 from memlake.dataset.lineage.opened_files import Opened
 from memlake.errors import Error
 from memlake.named_tuple import NamedTuple
-from memlake.versions.checkout.local import as_written, pack_stat
-from memlake.versions.paths import FILES, file_problem
+from memlake.versions.checkout.local import as_written
+from memlake.versions.paths import FILES, file_path, file_problem
 
 if TYPE_CHECKING:
     from memlake.repo.repo import Repo
@@ -243,15 +243,16 @@ class _Stamper:
     """Stamps of files. What is tracked and unchanged is not hashed again; beyond a limit nothing is."""
 
     def __init__(self, repo: Repo, paths: Sequence[str], limit: int | None) -> None:
-        self._names = {path: _shorten(repo, os.path.realpath(path)).replace(os.sep, "/") for path in paths}
-        self._tracked = repo._local.find_tracked(name for name in self._names.values() if file_problem(name) is None)
+        named = {path: _name_file(repo, path) for path in paths}
+        stats = {file_path(name): os.stat(path) for path, name in named.items() if name != path}
+        oids = repo._local.find_unchanged(stats)
+        self._oids = {path: oids.get(file_path(name)) for path, name in named.items() if name != path}
         self._left = limit
 
     def __call__(self, path: str) -> Stamp:
         facts = os.stat(path)
-        row = self._tracked.get(self._names[path])
-        if row is not None and row.entry is not None and not row.racy and row.stat == pack_stat(facts):
-            return facts.st_size, facts.st_mtime_ns, row.entry.oid
+        if (oid := self._oids.get(path)) is not None:
+            return facts.st_size, facts.st_mtime_ns, oid
         if self._left is not None and not path.endswith(".py"):
             if facts.st_size > self._left:
                 return facts.st_size, facts.st_mtime_ns, ""

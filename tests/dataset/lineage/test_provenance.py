@@ -19,6 +19,7 @@ import memlake as ml
 from memlake.dataset.datasets import Datasets
 from memlake.dataset.lineage import program as running_program
 from memlake.dataset.plan import column_sources
+from memlake.versions.checkout.local import pack_stat
 from tests.dataset.whole import assert_whole
 
 Python = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -179,6 +180,25 @@ def test_parents_and_storages_and_files_are_recorded(repo: ml.Repo, here: Path) 
     [parent] = record_of(repo, "again")["parents"]
     version = data.versions("rows")[0]
     assert parent == {"spec": "rows@1.0.0", "name": "rows", "version": "1.0.0", "content": version.content}
+
+
+def test_a_tracked_file_is_known_without_reading_it_again(
+    repo: ml.Repo, here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memlake.dataset.lineage.provenance._HASHED", 0)
+    (here / "t.csv").write_text("x\n1\n")
+    repo.add("t.csv")
+    repo.commit("t")
+
+    def read_oid(name: str) -> Any:
+        told = repo.datasets().read_csv(str(here / "t.csv")).save(name).record.provenance  # type: ignore[union-attr]
+        return told["origins"][0]["files"][0].get("oid")
+
+    # As after a moment in which it could have changed without another time.
+    repo._local.set_stats({"t.csv": (pack_stat((here / "t.csv").stat()), False)})
+    assert read_oid("tracked") == repo.entry("t.csv").oid
+    (here / "t.csv").write_text("x\n2\n")
+    assert read_oid("edited") is None, "it is not what is tracked, and over the limit nothing is hashed"
 
 
 def test_what_was_persisted_on_the_way_does_not_hide_where_rows_came_from(repo: ml.Repo) -> None:

@@ -7,7 +7,7 @@ import functools
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -26,6 +26,7 @@ from memlake.dataset.run.engine import Engine, Ran
 from memlake.dataset.run.plan_keys import RunServices
 from memlake.records import Author
 from memlake.rows.values import bound
+from memlake.versions.checkout.local import Local
 
 _FILES = 1000  # files of a source that are named one by one
 _HASHED = 256 << 20  # bytes of files that a save hashes
@@ -75,24 +76,40 @@ def add_git_state(told: dict[str, Any], git: Callable[[str], dict[str, Any]] = r
     return {**{key: value for key, value in told.items() if key != "folder"}, "git": state}
 
 
-def add_file_oids(told: dict[str, Any], plan: Plan, root: str) -> dict[str, Any]:
+def add_file_oids(told: dict[str, Any], plan: Plan, root: str, local: Local) -> dict[str, Any]:
     """With the hash of each file that was read, and for one inside the repo its path there: what it was is known then.
 
-    A large file would take longer to hash than to read, so beyond a limit files keep their size and time alone.
+    A large file would take longer to hash than to read, so beyond a limit files keep their size and time alone. One
+    that is tracked and unchanged is not read again.
     """
     left, inside = _HASHED, os.path.realpath(root) + os.sep
     also = _list_opened(plan, inside)
-    for file in [*(file for origin in told["origins"] for file in origin.get("files", ())), *also]:
-        size = file.get("size")
-        if size is None or size > left:
-            continue
-        left -= size
+    files = [*(file for origin in told["origins"] for file in origin.get("files", ())), *also]
+    for file in files:
         full = os.path.realpath(file["path"])
-        with contextlib.suppress(OSError):
-            file["oid"] = _hash_file(full, size, os.stat(full).st_mtime_ns)
         if full.startswith(inside):
             file["file"] = full.removeprefix(inside).replace(os.sep, "/")
+    known = _find_tracked(files, local)
+    for file in files:
+        size, oid = file.get("size"), known.get(file.get("file", ""))
+        if oid is not None:
+            file["oid"] = oid
+        elif size is not None and size <= left:
+            left -= size
+            with contextlib.suppress(OSError):
+                full = os.path.realpath(file["path"])
+                file["oid"] = _hash_file(full, size, os.stat(full).st_mtime_ns)
     return {**told, "opened": also} if also else told
+
+
+def _find_tracked(files: Sequence[Mapping[str, Any]], local: Local) -> dict[str, str]:
+    """The oids of those that are tracked and unchanged since they were read, by their paths in the repo."""
+    stats = {}
+    for file in files:
+        with contextlib.suppress(OSError):
+            if "file" in file:
+                stats[file["file"]] = os.stat(file["path"])
+    return local.find_unchanged(stats)
 
 
 def _list_opened(plan: Plan, inside: str) -> list[dict[str, Any]]:

@@ -190,6 +190,15 @@ class Local:
         """The rows of those of these paths that are tracked."""
         return {row[0]: _decode_row(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
 
+    def find_unchanged(self, stats: Mapping[str, os.stat_result]) -> dict[str, str]:
+        """The oids of those of these files that are tracked and hold what they held when they were read."""
+        rows = self.find_tracked(path for path in stats if not unwritable(path)) if stats else {}
+        return {
+            path: row.entry.oid
+            for path, row in rows.items()
+            if row.entry is not None and not row.racy and row.stat == pack_stat(stats[path])
+        }
+
     def under(self, folder: str) -> dict[str, Tracked]:
         """Everything tracked at or below a folder, or matched by a pattern; "" is all."""
         if (inside := scope(folder)) is not folder:

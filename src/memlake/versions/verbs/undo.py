@@ -127,6 +127,13 @@ def note(here: Checkout, verb: str, detail: str, written: Sequence[tuple[str, st
     journal.write_operation(here.local, Kept(verb, detail or _describe_written(here.history, written), before))
 
 
+def list_undone(here: Checkout, verb: str, branch: str, start: str) -> Iterator[str]:
+    """Commits on a branch that operations wrote which are taken back, by their verb and how their detail begins."""
+    for _, name, detail, _, undone, data in here.local.list_operations():
+        if undone and name == verb and detail.startswith(start):
+            yield from (oid for at, oid in _unpack_before(data).memory or () if at == branch)
+
+
 def note_more(here: Checkout, path: str, written: tuple[str, str]) -> None:
     """Let the last operation that wrote this path know of a commit that belongs to it: both are taken back as one."""
     for id, verb, detail, _, _, data in here.local.list_operations(_LOOKED_AT, undone=False):
