@@ -95,9 +95,12 @@ def gather(
     """
     graph, here = versions.graph.Graph(), repo._look()
     head = here.head()
+    named = (head, thing.file[2] if thing.file else None, thing.commit, *tips)
+    ends = {commit.oid: commit for commit in named if commit}
+    work = [commit for commit in ends.values() if commit.lane == "work"]
     found: Versions | None = None
-    if head is not None and any(True for _ in here.history.scan(head, DATASET.folder)):
-        found = dataset.graph.Versions(repo.datasets().context, graph)
+    if any(True for commit in work for _ in here.history.scan(commit, DATASET.folder)):
+        found = dataset.graph.Versions(repo.datasets().context, graph, work)
     use_id = found.use_id if found is not None else lambda use: versions.commit_facts.add_use(graph, use)
     lane = versions.rev.find(here, repo._memory_branch(), "memory")
     if lane is not None and lane.lane == "memory" and any(True for _ in here.history.scan(lane, MEMORY.folder)):
@@ -105,9 +108,6 @@ def gather(
         memories.lineage.add_memories(
             graph, here.history, lane, seen=seen, find=lambda names: _find_names(graph, here, names, use_id)
         )
-    named = (head, thing.file[2] if thing.file else None, thing.commit, *tips)
-    ends = {commit.oid: commit for commit in named if commit}
-    work = [commit for commit in ends.values() if commit.lane == "work"]
     apart = apart | frozenset([thing.file[0]] if thing.file else [])
     versions.commit_facts.add_commits(graph, here, work, use_id=use_id, apart=apart)
     return graph, use_id, found

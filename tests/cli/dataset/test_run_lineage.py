@@ -166,6 +166,22 @@ def test_of_many_inputs_the_one_that_is_asked_for_is_found(run: Run, stages: Pat
     assert "is the same" in run("rebuild", "all.txt").out
 
 
+def test_a_file_of_another_branch_leads_to_the_datasets_of_that_branch(run: Run, stages: Path) -> None:
+    (stages / "rows.py").write_text(
+        "import memlake as ml\nn = ml.param('n', 0)\nml.read_csv('raw.csv').limit(n).save('few')\n"
+        "open('count.txt', 'w').write(str(ml.read_dataset('few').count()))\n"
+    )
+    commit(run)
+    run("run", "rows.py", "--grid", "n=1,2", "--branch", "try/{n}")
+    run("switch", "try/1")
+    for name in ("try/2:count.txt", "try/1:count.txt"):
+        assert {("raw.csv", "few@1.0.0"), ("few@1.0.0", "count.txt")} <= arrows(run, name, "--up")
+    [few] = [
+        one for one in run("lineage", "try/2:count.txt", "--json").json["lineage"]["nodes"] if one["kind"] == "dataset"
+    ]
+    assert few["about"].startswith("2 rows"), "not the version with that number on this branch"
+
+
 def test_a_secret_argument_is_not_recorded(run: Run, stages: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     run("run", "prepare.py", "--", f"--token={secret}")

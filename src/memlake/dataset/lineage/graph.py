@@ -16,7 +16,7 @@ from memlake.dataset.plan import column_sources
 from memlake.dataset.plan.nodes import Call, Plan, Source
 from memlake.dataset.types.names import ROOM
 from memlake.errors import Corrupt, NotFound, Purged
-from memlake.records import count, short
+from memlake.records import Commit, count, short
 from memlake.versions.lineage import commit_facts
 from memlake.versions.lineage.graph import MANY, Asked, Columns, Graph, Lineage
 from memlake.versions.paths import FILES
@@ -53,12 +53,19 @@ def gather(context: DatasetContext) -> Versions:
 
 
 class Versions:
-    """The versions of a branch and what they were made of, added to a graph."""
+    """The versions of a branch and what they were made of, added to a graph.
 
-    def __init__(self, context: DatasetContext, graph: Graph) -> None:
+    `tips`: commits of other branches that are asked about; where both number other rows alike, theirs count.
+    """
+
+    def __init__(self, context: DatasetContext, graph: Graph, tips: Iterable[Commit] = ()) -> None:
         self._context, self._head, self.graph = context, context.head(), graph
-        versions = list(context.all(deleted=True))
-        self.by_name = {(one.name, one.version): one for one in versions}
+        self.by_name = {(one.name, one.version): one for one in context.all(deleted=True)}
+        for one in (one for tip in tips if tip != self._head for one in context.all(tip, deleted=True)):
+            known = self.by_name.get((one.name, one.version))
+            if known is None or known.content != one.content:  # else what was said of it since counts
+                self.by_name[one.name, one.version] = one
+        versions = list(self.by_name.values())
         self._by_content: dict[str, list[Version]] = {}
         for one in versions:
             self._by_content.setdefault(one.content, []).append(one)
