@@ -43,3 +43,13 @@ def test_wrong_command_lines_are_refused(run: Run) -> None:
     assert "Nothing was promoted yet." in run("promote", "--list").err
     assert "nothing was promoted to any branch" in run("promote", "--undo", code=1).err
     assert "'staging'" in run("promote", "models/a", "--from", "stagin", "--to", "production", code=128).err
+
+
+def test_a_typing_error_is_answered_with_what_was_meant(run: Run) -> None:
+    there = ("--from", "staging", "--to", "production")
+    assert "Did you mean 'models/a'?" in run("promote", "models/aa", *there, code=128).err
+    assert "memlake ls staging" in run("promote", "zzz", *there, code=128).err
+    told = run("promote", "models/a", "--from", "staging", "--to", "prod", code=128).err
+    assert "Did you mean 'production'?" in told
+    assert "promote also needs --to BRANCH." in run("promote", "models", "--from", "main", code=2).err
+    assert "promote also needs paths and --from BRANCH." in run("promote", "--to", "production", code=2).err

@@ -182,6 +182,15 @@ def test_a_file_of_another_branch_leads_to_the_datasets_of_that_branch(run: Run,
     assert few["about"].startswith("2 rows"), "not the version with that number on this branch"
 
 
+def test_a_promoted_file_leads_back_to_where_it_was_made(run: Run, stages: Path) -> None:
+    run("branch", "production")
+    run("run", "prepare.py", "train.py")
+    commit(run)
+    run("promote", "model.txt", "--from", "main", "--to", "production")
+    assert {("clean.txt", "model.txt"), ("raw.csv", "clean.txt")} <= arrows(run, "production:model.txt", "--up")
+    assert "can be rebuilt" in run("rebuild", "production:model.txt", "--check").out
+
+
 def test_a_secret_argument_is_not_recorded(run: Run, stages: Path) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     run("run", "prepare.py", "--", f"--token={secret}")

@@ -49,8 +49,9 @@ def promote(
         _show(screen, repo.promotions.undo(target, message=why), "Took back")
         return
     if not (paths and source and target):
+        given = {"paths": paths, "--from BRANCH": source, "--to BRANCH": target}
         raise Usage(
-            "name the paths, where they are and where they go.",
+            f"promote also needs {' and '.join(name for name, value in given.items() if not value)}.",
             hint="For example: memlake promote models/ --from staging --to production",
         )
     with suggest_revs(repo, source):

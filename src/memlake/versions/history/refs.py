@@ -33,7 +33,8 @@ def get(db: Database, name: str, kind: int = BRANCH) -> Heads:
         what = "tag" if kind == TAG else "branch"
         import difflib  # only for a mistake
 
-        near = difflib.get_close_matches(name, [row[0] for row in tables.list_refs(db, kind)], 1)
+        names = [row[0] for row in tables.list_refs(db, kind)]
+        near = [one for one in names if one.startswith(name)] or difflib.get_close_matches(name, names, 1)
         raise NotFound(
             f"there is no {what} {name!r}.",
             hint=f"Did you mean {near[0]!r}?" if near else f"See them with: memlake {what}",

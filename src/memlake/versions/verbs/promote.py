@@ -91,9 +91,14 @@ def _find_edits(here: Checkout, asked: Asked, source: Commit, head: Commit | Non
             )
         there = {name: entry for name, entry in here.history.scan(source, scope(path)) if matches(name, (path,))}
         if not there:
+            import difflib  # only for a mistake
+
+            near = difflib.get_close_matches(path, [name for name, _ in here.history.scan(source, FILES)], 1)
             raise NotFound(
                 f"{asked.source} does not have {plain(path)!r}. Nothing was changed.",
-                hint=f"See what it has: memlake ls {pasted(asked.source)}",
+                hint=f"Did you mean {plain(near[0])!r}?"
+                if near
+                else f"See what it has: memlake ls {pasted(asked.source)}",
             )
         if path.startswith(FILES):  # versions of datasets are only added: each number is a thing of its own
             edits |= {name: None for name, _ in here.history.scan(head, scope(path)) if matches(name, (path,))}
