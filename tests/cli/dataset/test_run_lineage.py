@@ -91,6 +91,18 @@ def test_a_script_that_was_edited_after_the_run_is_not_taken_for_the_one_that_ra
     assert "train.py was never committed" in run("rebuild", "model.txt", "--check", code=1).out
 
 
+def test_what_was_never_committed_on_the_way_leads_on_to_what_it_was_made_of(run: Run, stages: Path) -> None:
+    (stages / ".memlakeignore").write_text("clean.txt\n")
+    run("run", "prepare.py", "train.py")
+    (stages / "raw.csv").write_text("x\n9\n")
+    run("run", "prepare.py")  # writes another clean.txt, of which the model knows nothing
+    run("restore", "raw.csv")
+    commit(run)
+    up = {("prepare.py", "clean.txt"), ("raw.csv", "clean.txt"), ("train.py", "model.txt"), ("clean.txt", "model.txt")}
+    assert arrows(run, "model.txt", "--up") == up | {("lr=0.5", "model.txt")}
+    assert "clean.txt was never committed" in run("rebuild", "model.txt", "--check", code=1).out
+
+
 def test_amending_keeps_what_is_known_of_the_files(run: Run, stages: Path) -> None:
     run("run", "prepare.py")
     commit(run)

@@ -94,6 +94,9 @@ class _Files:
         graph, name = self._graph, plain(str(run["program"]["path"]))
         wrote = {(str(one["path"]), str(one["oid"])) for one in run["wrote"]}
         targets = self.add([one for one in self.made if one in wrote], apart, key)
+        # What another run of this commit read, and nobody committed.
+        committed = {*self.made}
+        targets += [self._use_id(one) for one in run["wrote"] if (one["path"], one["oid"]) not in committed]
         ids = [self._use_id(run["program"]), *self._list_reads(run, key, asked_about)]
         said = {f"{name}={value}" for name, value in (self._facts["metrics"] or {}).items()}
         metrics = {name: value for name, value in run["metrics"].items() if f"{name}={value}" not in said}
