@@ -234,6 +234,7 @@ class Status(NamedTuple):
     purged: tuple[str, ...] = ()  # tracked files that cannot be here, because their content was purged
     step: str = ""  # where a rebase waits
     bisecting: bool = False
+    away: int = 0  # tracked files that are not here, because their content is at a remote only
 
     @property
     def clean(self) -> bool:

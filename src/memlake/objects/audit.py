@@ -10,6 +10,7 @@ from memlake.objects import tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.deltas import lineage
 from memlake.objects.packs import (
+    AWAY,
     CHUNKED,
     COPIED,
     DELTA,
@@ -66,7 +67,7 @@ def _find_row_problem(objects: Objects, oid: bytes, size: int, form: int, data: 
                 return "missing", "what it rests on is not there"
             if len(list(lineage(objects.db, oid))) > DEPTH + 1:
                 return "damaged", "it rests on too many others, or on itself"
-        elif form not in (PACKED, PACKED_ZSTD, PART):
+        elif form not in (PACKED, PACKED_ZSTD, PART, AWAY):
             return "damaged", f"its row says form {form}, which does not exist"
     except NotFound:
         return "missing", "its part is not there"
@@ -101,7 +102,8 @@ def _find_pack_problems(objects: Objects) -> Iterator[Finding]:
 
 def _find_content_problems(objects: Objects, reported: set[bytes]) -> Iterator[Finding]:
     for oid, form, size in tables.scan_outside(objects.db):
-        if oid not in reported:
+        rests = lineage(objects.db, oid) if form == DELTA else ()
+        if oid not in reported and not tables.list_away(objects.db, rests):
             try:
                 if form == PART:
                     _check_part(objects, oid, size)

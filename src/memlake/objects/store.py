@@ -99,6 +99,8 @@ class Objects:
             encoded_links = _encode_links(links)
             if not tables.touch_object(self.db, digest, now, encoded_links):
                 tables.add_object(self.db, digest, size=size, form=PART, tick=now, links=encoded_links, data=None)
+            elif tables.list_away(self.db, [digest]):
+                tables.replace_objects(self.db, [(PART, None, None, None, None, digest)])
         return digest.hex()
 
     def _check_part(self, digest: bytes, size: int) -> None:
@@ -131,6 +133,10 @@ class Objects:
         row = self._row(bytes.fromhex(oid))
         _check_fits(row, most)
         return self._content(row)
+
+    def find_away(self, oids: Iterable[str]) -> set[str]:
+        """Those of these objects whose content is at a remote only."""
+        return {row[0].hex() for row in tables.list_away(self.db, map(bytes.fromhex, oids))}
 
     def bring(self, oids: Iterable[str]) -> None:
         """Have the content of these objects here: all that is at a remote only, in as few requests as it takes."""

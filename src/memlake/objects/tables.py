@@ -460,8 +460,8 @@ def scan_objects(db: Database) -> Iterator[Row]:
 
 
 def scan_held(db: Database) -> Iterator[Row]:
-    """What every row costs: id, condemned, bytes. Those of a part are counted with its file, when that goes."""
-    sql = f"SELECT id, condemned, CASE WHEN form = {PART} THEN 0 ELSE coalesce(length, size) END FROM object"
+    """What every row costs: id, condemned, bytes. Those of a part count with its file, when that goes."""
+    sql = f"SELECT id, condemned, CASE WHEN form IN ({PART}, {AWAY}) THEN 0 ELSE coalesce(length, size) END FROM object"
     return db.each(sql)
 
 
@@ -517,6 +517,11 @@ def list_all_whole(db: Database) -> list[Row]:
 def count_objects(db: Database) -> Row | None:
     """How many there are that were written as objects, and their bytes."""
     return db.row(f"SELECT count(*), coalesce(sum(size), 0) FROM object WHERE role & {OBJECT}")
+
+
+def count_away(db: Database) -> Row | None:
+    """How many objects are at a remote only, and their bytes."""
+    return db.row(f"SELECT count(*), coalesce(sum(size), 0) FROM object WHERE form = {AWAY}")
 
 
 def count_condemned(db: Database) -> Row | None:

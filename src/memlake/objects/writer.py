@@ -18,7 +18,7 @@ from memlake.objects.chunks import WHOLE_BELOW, Stream, cut, encode_list
 from memlake.objects.db import Row
 from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
-from memlake.objects.packs import CHUNK, CHUNKED, OBJECT, PackWriter, Record, Sealed
+from memlake.objects.packs import AWAY, CHUNK, CHUNKED, OBJECT, PackWriter, Record, Sealed
 from memlake.objects.store import Objects, encode_inline, refuse_purged
 
 INLINE_BELOW = 16 << 10
@@ -177,6 +177,7 @@ class Writer:
         states = tables.list_states(self._objects.db, digests)
         kept = {oid: pack for oid, _, pack, gone in states if gone is None or gone >= self._lease.tick}
         self._lost |= {oid for oid, pack in kept.items() if pack is not None and not self._is_there(pack)}
+        self._lost |= {oid for oid, form, _, _ in states if form == AWAY}  # at a remote only: now it is here
         return kept.keys() - self._lost
 
     def _is_there(self, pack: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, BinaryIO
 
 from memlake import dataset, versions
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
 @check_methods
 class StoredObjects:
-    """What `repo.objects` gives: `read`, `open`, `versions_of`, `is_purged`, `purged_with`."""
+    """What `repo.objects` gives: `read`, `open`, `bring`, `versions_of`, `is_away`, `is_purged`, `purged_with`."""
 
     def __init__(self, repo: Repo) -> None:
         self._repo = repo
@@ -24,6 +25,14 @@ class StoredObjects:
 
     def open(self, oid: str) -> BinaryIO:
         return self._repo._history.objects.open(checked_oid(oid))
+
+    def bring(self, oids: Iterable[str]) -> None:
+        """Have here, in as few requests as it takes, the content of those that are at a remote only."""
+        self._repo._history.objects.bring(map(checked_oid, oids))
+
+    def is_away(self, oid: str) -> bool:
+        """Whether the content of an object is at a remote only."""
+        return bool(self._repo._history.objects.find_away([checked_oid(oid)]))
 
     def versions_of(self, path: AnyPath) -> list[str]:
         """Every object a path ever was, in any commit of the repo, reachable or not, or is in the stage."""

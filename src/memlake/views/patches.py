@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -81,6 +81,8 @@ class View(NamedTuple):
     cuts: bool = False  # whether a patch of endless lines is left out, unless --text asks for it
     begins_as_text: Callable[[Row], bool] = lambda _: True  # by a few bytes, before a large file is read whole
     explain_bytes: Callable[[Row], Explanation | None] = lambda _: None  # which ranges differ, of any file
+    is_away: Callable[[str], bool] = lambda _: False  # whether content is at a remote only
+    bring: Callable[[Iterable[str]], None] = lambda _: None  # what will be read and is at a remote only, in one go
 
 
 class Detail(NamedTuple):
@@ -138,7 +140,14 @@ def open_view(
         return all(begins_as_text(repo, entry.oid) for entry in stored if entry is not None)
 
     explain_bytes = functools.partial(explain, as_bytes=True)
-    return View(style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, is_text, explain_bytes)
+    view = View(style, *sides, repo.objects.is_purged, explain, detail.words, detail.inside, is_text, explain_bytes)
+    return view._replace(is_away=repo.objects.is_away, bring=repo.objects.bring)
+
+
+def bring_texts(view: View, listed: Sequence[Row]) -> None:
+    """Have here what patches of these rows will read."""
+    sides = (entry for row in listed if _largest(row) <= LARGEST_SHOWN for entry in (row.old, row.new))
+    view.bring(entry.oid for entry in sides if entry is not None and entry.oid)
 
 
 def _is_table(path: str) -> bool:

@@ -24,6 +24,7 @@ _COUNTS = ("stat", "numstat", "shortstat")
 def detail_lines(view: View, listed: Sequence[Row], detail: Detail) -> Iterator[str]:
     """Rows in the form that was asked for, a line each; with NULs, what is to be written between them."""
     if detail.form == "patch":
+        patches.bring_texts(view, listed)
         for row in listed:
             yield from patches.patch(view, row)
     elif detail.form == "stat":
@@ -74,11 +75,16 @@ def count_row(view: View, row: Row) -> Stat:
         return Stat(row, (0, 0))
     if brief := kind_at(row.path).brief:
         return Stat(row, None, f"{patches.describe(view, row, brief)}{' (removed)' if row.new is None else ''}")
+    if any(entry and entry.oid and view.is_away(entry.oid) for entry in (row.old, row.new)):
+        return Stat(row, None, f"at a remote, {_sizes(row)}")
     texts = patches.find_texts(view, row)
     if texts is None and patches.is_purged(view, row):
-        sizes = f"{row.old.size if row.old else 0} -> {row.new.size if row.new else 0}"
-        return Stat(row, None, f"purged, {sizes} bytes")
+        return Stat(row, None, f"purged, {_sizes(row)}")
     return Stat(row, None if texts is None else patches.count_lines(texts))
+
+
+def _sizes(row: Row) -> str:
+    return f"{row.old.size if row.old else 0} -> {row.new.size if row.new else 0} bytes"
 
 
 def _numstat(item: Stat, *, nul: bool) -> str:
@@ -119,8 +125,7 @@ def _bar(style: Style, item: Stat, most: int, room: int) -> str:
     if item.said:
         return item.said
     if item.lines is None:
-        old, new = item.row.old, item.row.new
-        return f"Bin {old.size if old else 0} -> {new.size if new else 0} bytes"
+        return f"Bin {_sizes(item.row)}"
     added, removed = item.lines
     scale = min(1.0, room / most) if most else 1.0
     plus, minus = (max(1, round(number * scale)) if number else 0 for number in (added, removed))

@@ -44,6 +44,7 @@ def status_shape(found: Status) -> dict[str, object]:
         "untracked": list_untracked(found),
         "conflicts": list(found.conflicts),
         "purged": [paths.FILES + path for path in found.purged],
+        **({"away": found.away} if found.away else {}),
         **({"ignored": [paths.FILES + path for path in found.ignored]} if found.ignored else {}),
     }
 
@@ -113,6 +114,9 @@ def long_lines(found: Status, style: Style, base: str = "") -> Iterator[str]:
         ['use "memlake rm <file>..." to drop from the next commit'],
         [paths.display(paths.FILES + path, base) for path in found.purged],
     )
+    if found.away:
+        yield f"{words.count(found.away, 'file')} {'is' if found.away == 1 else 'are'} not here but at a remote."
+        yield '  (use "memlake restore <file>..." to bring them)'
     yield from _end_lines(found)
 
 

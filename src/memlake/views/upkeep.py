@@ -73,6 +73,9 @@ def usage_lines(usage: Usage) -> Iterator[str]:
     for room, size in sorted(usage.rooms.items(), key=lambda item: -item[1]):
         yield f"{words.size(size):>10}  {room}"
     yield f"{words.size(usage.total):>10}  in all, for {words.size(usage.logical)} of content"
+    away = usage.details.get("away", {"count": 0, "bytes": 0})
+    if away["count"]:
+        yield f"{words.size(away['bytes']):>10}  in {words.count(away['count'], 'object')} at a remote only"
     if usage.largest:
         yield from ("", "Largest at HEAD:")
         yield from (f"{words.size(size):>10}  {paths.display(path)}" for path, size in usage.largest)

@@ -25,8 +25,13 @@ from memlake.versions.trees.codec import maybe_bytes, maybe_entry
 MADE_AGAIN = "With .memlake/local.db moved away, HEAD and what is tracked are found again; the stage and undo are not."
 KEPT = 200  # operations
 MERGED = "merged"  # the choice of a waiting path on which the sides did not disagree
+NOT_HERE = b""  # in place of a stat: the file was not written, because its content is at a remote only
 _STAT = struct.Struct("<qqqQI")
 _FILE = "SELECT path, entry, stat, racy, staged, old, about FROM file"
+_PUT = """
+INSERT INTO file(path, entry, stat, racy, staged, old, about) VALUES(?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT(path) DO UPDATE SET entry = excluded.entry, racy = excluded.racy, staged = excluded.staged,
+  stat = coalesce(excluded.stat, iif(stat = x'', stat, NULL)), old = excluded.old, about = excluded.about"""
 _HEAD_MOVES = """
 SELECT nullif(lower(hex(coalesce(old, (SELECT new FROM headlog WHERE id < h.id ORDER BY id DESC LIMIT 1)))), ''),
   nullif(lower(hex(new)), ''), branch, time, action, who FROM headlog AS h ORDER BY id DESC"""
@@ -179,12 +184,19 @@ class Local:
 
         Hot: `status` needs the other columns only for files that changed, and reads those rows then.
         """
-        rows = self.db.rows("SELECT path, iif(racy, NULL, stat) FROM file WHERE entry IS NOT NULL ORDER BY path")
+        rows = self.db.rows(
+            "SELECT path, iif(racy AND stat != x'', NULL, stat) FROM file WHERE entry IS NOT NULL ORDER BY path"
+        )
         _check_paths(row[0] for row in rows)
         return dict(rows)
 
     def paths(self) -> list[str]:
         return list(self.stats())
+
+    def count_away(self) -> int:
+        """How many files are not in the working folder, because their content is at a remote only."""
+        row = self.db.row("SELECT count(*) FROM file WHERE stat = x'' AND entry IS NOT NULL")
+        return row[0] if row else 0
 
     def find_tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
         """The rows of those of these paths that are tracked."""
@@ -217,7 +229,10 @@ class Local:
         return tuple(Change(FILES + row.path, row.old, row.entry) for row in rows)
 
     def put(self, rows: Iterable[Tracked]) -> None:
-        """Write rows, and forget those that hold nothing and are not staged."""
+        """Write rows, and forget those that hold nothing and are not staged.
+
+        The mark of a file that is not here stays until a stat takes its place: other content of it is not here either.
+        """
         with self.db.write():
             # A path of history at which no file may be written here is not tracked either.
             writable = [row for row in rows if not unwritable(row.path)]
@@ -227,7 +242,7 @@ class Local:
                 if r.entry is not None or r.staged
             ]
             drop = [r.path for r in writable if r.entry is None and not r.staged]
-            self.db.run_many("INSERT OR REPLACE INTO file VALUES(?, ?, ?, ?, ?, ?, ?)", keep)
+            self.db.run_many(_PUT, keep)
             self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", drop)
 
     def unstage(self, rows: Iterable[Tracked]) -> tuple[Change, ...]:
@@ -347,7 +362,7 @@ def pack_stat(stat: os.stat_result) -> bytes:
 
 def unpack_size_and_time(stat: bytes | None) -> tuple[int, int] | None:
     """The size and the mtime in ns that a stat of a row has."""
-    return None if stat is None else _STAT.unpack(stat)[:2]
+    return _STAT.unpack(stat)[:2] if stat else None
 
 
 def is_racy(stat: os.stat_result, clock_ns: int) -> bool:

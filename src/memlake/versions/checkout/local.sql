@@ -7,7 +7,8 @@ CREATE TABLE IF NOT EXISTS state(key TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID
 
 -- file: what is tracked = the tree of base with the stage applied, each with the stat of the working file when its
 -- content was known to be this entry. path is without files/. entry NULL: removed by the stage.
---   stat    size, mtime_ns, ctime_ns, inode, mode; NULL when unknown
+--   stat    size, mtime_ns, ctime_ns, inode, mode; NULL when unknown; empty when the file is not in the working folder
+--           because its content is at a remote only
 --   racy    1 when the file was so young that it could change again without its stat changing
 --   staged  1 when it differs from base, and then old is what base has
 --   about   what `add` noted of a staged file, as JSON

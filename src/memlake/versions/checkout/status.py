@@ -6,14 +6,14 @@ import contextlib
 import os
 import stat as modes
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from memlake.errors import Unavailable
 from memlake.records import Change, Entry, Status, count, short
 from memlake.versions.checkout import worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.ignore import ALWAYS, Ignore
-from memlake.versions.checkout.local import Local, pack_stat
+from memlake.versions.checkout.local import NOT_HERE, Local, Tracked, pack_stat
 from memlake.versions.checkout.pending import Pending
 from memlake.versions.history.bases import reachable
 from memlake.versions.paths import FILES, matches, parents
@@ -25,23 +25,30 @@ def compare(here: Checkout, *, untracked: bool = True, purged: bool = False) -> 
     """(changes of working files against the stage, untracked paths; a whole untracked folder as `folder/`).
 
     A file whose content was purged could not be written here, so its absence is not a change, unless it was here before
-    or the caller wants `purged` ones too.
+    or the caller wants `purged` ones too. Nor is that of a file whose content is at a remote only.
     """
     scan = _Scan(here.local, here.root, untracked)
     scan.scan_folder("", Ignore(here.root))
     changes, new = scan.result()
-    if purged:
-        return changes, new
-    away = _find_purged_away(here, changes)
-    return tuple(c for c in changes if c.path not in away), new
+    absent = {c.path.removeprefix(FILES): c.old.oid for c in changes if c.old is not None and c.new is None}
+    away = find_never_here(here.local, absent, here.history.objects.find_away(absent.values()))
+    if away:  # local.db was lost, and with it the marks
+        with contextlib.suppress(Unavailable):
+            here.local.set_stats(dict.fromkeys(away, (NOT_HERE, False)))
+    hidden = away if purged else away | _find_purged_away(here, changes)
+    return tuple(c for c in changes if c.path.removeprefix(FILES) not in hidden), new
+
+
+def find_never_here(local: Local, absent: Mapping[str, str], oids: set[str]) -> set[str]:
+    """Those of some paths, each with its content, that were never written here because theirs is one of these oids."""
+    rows = local.find_tracked(path for path, oid in absent.items() if oid in oids)
+    return {path for path, row in rows.items() if not row.stat}
 
 
 def _find_purged_away(here: Checkout, changes: Iterable[Change]) -> set[str]:
-    """Tree paths of files that were never here, because their content was purged before they could be written."""
+    """Files that were never here, because their content was purged before they could be written."""
     absent = {c.path.removeprefix(FILES): c.old.oid for c in changes if c.old is not None and c.new is None}
-    erased = here.history.objects.find_purged(absent.values())
-    rows = here.local.find_tracked(path for path, oid in absent.items() if oid in erased)
-    return {FILES + path for path, row in rows.items() if row.stat is None}
+    return find_never_here(here.local, absent, here.history.objects.find_purged(absent.values()))
 
 
 class _Scan:
@@ -85,7 +92,7 @@ class _Scan:
             elif self._show and not ignore.ignores(name, True):
                 self._untracked += [path + "/"] if any(worktree.walk(self._root, path, ignore.enter(name))) else []
 
-    def _compare_content(self, path: str, old: Entry) -> None:
+    def _compare_content(self, path: str, row: Tracked, old: Entry) -> None:
         """Note whether a file whose stat changed has other content, too."""
         stat = worktree.find_stat(self._root, path)
         if stat is None or not (modes.S_ISREG(stat.st_mode) or modes.S_ISLNK(stat.st_mode)):
@@ -94,20 +101,29 @@ class _Scan:
         if old.kind == "file" and modes.S_ISREG(stat.st_mode) and stat.st_size != old.size:
             # Another size means other content, without reading it.
             new = Entry("", "file", stat.st_size, int(bool(stat.st_mode & 0o100)))
-            self._changes.append(Change(FILES + path, old, new))
+            self._note_other(row, Change(FILES + path, old, new))
             return
         seen = worktree.read(self._root, path, None)
         if seen.entry == old:
             self._fresh[path] = (seen.stat, seen.racy)
         else:
-            self._changes.append(Change(FILES + path, old, seen.entry))
+            self._note_other(row, Change(FILES + path, old, seen.entry))
+
+    def _note_other(self, row: Tracked, change: Change) -> None:
+        """A file with other content. One that was not here before is here now, so its mark goes."""
+        self._changes.append(change)
+        if row.stat == NOT_HERE:
+            self._fresh[row.path] = (None, True)
 
     def result(self) -> Difference:
-        entries = {path: row.entry for path, row in self._local.find_tracked([*self._suspects, *self._absent]).items()}
+        absent = [path for path, stat in self._absent.items() if stat != NOT_HERE]
+        rows = self._local.find_tracked([*self._suspects, *absent])
+        entries = {path: row.entry for path, row in rows.items()}
         for path in self._suspects:
             if (old := entries.get(path)) is not None:  # None: another process untracked it just now
-                self._compare_content(path, old)
-        gone = [Change(FILES + path, old, None) for path in self._absent if (old := entries.get(path)) is not None]
+                self._compare_content(path, rows[path], old)
+        absent += [path for path in self._suspects if path in self._absent]
+        gone = [Change(FILES + path, old, None) for path in absent if (old := entries.get(path)) is not None]
         if self._fresh:
             with contextlib.suppress(Unavailable):  # only a cache: a full or read-only disk must not stop `status`
                 self._local.set_stats(self._fresh)
@@ -152,7 +168,7 @@ def _describe_step(here: Checkout, pending: Pending) -> str:
 def status(here: Checkout, paths: Sequence[str] = (), *, ignored: bool = False) -> Status:
     """How things stand, in all or at some tree paths."""
     changes, untracked = compare(here, purged=True)
-    away = _find_purged_away(here, changes)
+    erased = _find_purged_away(here, changes)
     head, pending = here.head(), here.local.find_pending()
     base = here.local.base
     behind = 0
@@ -161,7 +177,7 @@ def status(here: Checkout, paths: Sequence[str] = (), *, ignored: bool = False) 
     conflicts = here.local.conflicts()
     # A file with both sides of a conflict is neither modified nor new: it is in conflict.
     met = {conflict.path for conflict in conflicts if conflict.choice is None}
-    hidden = met | away
+    hidden = met | {FILES + path for path in erased}
     result = Status(
         branch=here.local.branch,
         head=head.oid if head else None,
@@ -175,7 +191,8 @@ def status(here: Checkout, paths: Sequence[str] = (), *, ignored: bool = False) 
         behind=behind,
         merged=pending.merged if pending else 0,
         ignored=tuple(_Ignored(here.local, here.root).list_under("", Ignore(here.root))) if ignored else (),
-        purged=tuple(sorted(path.removeprefix(FILES) for path in away)),
+        purged=tuple(sorted(erased)),
+        away=here.local.count_away(),
     )
     if not paths:
         return result
@@ -186,6 +203,7 @@ def status(here: Checkout, paths: Sequence[str] = (), *, ignored: bool = False) 
         conflicts=tuple(conflict for conflict in result.conflicts if matches(conflict.path, paths)),
         ignored=tuple(path for path in result.ignored if matches(FILES + path.rstrip("/"), paths)),
         purged=tuple(path for path in result.purged if matches(FILES + path, paths)),
+        away=sum(stat == NOT_HERE and matches(FILES + path, paths) for path, stat in here.local.stats().items()),
     )
 
 

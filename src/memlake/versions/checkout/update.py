@@ -25,7 +25,7 @@ from memlake.versions.checkout import journal, worktree
 from memlake.versions.checkout.context import Checkout, read_stamp
 from memlake.versions.checkout.folders import Folders
 from memlake.versions.checkout.journal import Goal, Plan, Rename
-from memlake.versions.checkout.local import Local, Tracked, is_racy, pack_stat
+from memlake.versions.checkout.local import NOT_HERE, Local, Tracked, is_racy, pack_stat
 from memlake.versions.history.commits import History
 from memlake.versions.operation import Verb
 from memlake.versions.paths import FILES, file_path, parents, unwritable
@@ -68,7 +68,7 @@ def move_to(
     standing = journal.find(here.local)
     plan = plan._replace(token="", moved=bool(standing and standing.token))
     if ready is None:
-        ready = check_bytes(here.history.objects, changes)
+        ready = check_bytes(here, changes)
     _carry_out(here, verb, plan, changes, writes=changes if writes is None else writes, ready=ready)
 
 
@@ -304,7 +304,7 @@ def _is_unfinished(objects: Objects, root: str, path: str, entry: Entry) -> bool
 
     ext4 and XFS may record a file's length, and where its blocks are, before they write the blocks.
     """
-    if entry.kind != "file" or not worktree.is_file(root, path):
+    if entry.kind != "file" or not worktree.is_file(root, path) or objects.find_away([entry.oid]):
         return False
     try:
         with os.fdopen(worktree.open_file(root, path), "rb") as ours, objects.open(entry.oid) as theirs:
@@ -450,7 +450,8 @@ def _files_in(root: str, path: str) -> Iterator[str]:
 def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: Contents | None = None) -> Written:
     """Remove, then create, then flush. One file that cannot be created does not stop the others. Follows no link.
 
-    The one way in which working files are written. On return they are durable.
+    The one way in which working files are written. On return they are durable. A file whose content is at a remote
+    only is not brought for it: it gets a mark in place of a stat.
     """
     # One bad name in history must not keep the other files from their owner.
     problems = {change.path: unwritable(file_path(change.path)) for change in changes}
@@ -460,9 +461,11 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: C
     changes = [change for change in changes if problems[change.path] is None]
     if ready is None:
         _check_sizes(objects, changes)
+    staying = _find_staying(objects, root, changes)
     with disk.named_errors("writing the working files"), Folders(root) as folders:
         erased = objects.find_purged(c.new.oid for c in changes if c.new is not None)
         wanted = sorted((c for c in changes if c.new is not None and c.new.oid not in erased), key=lambda c: c.path)
+        wanted = [change for change in wanted if change.path not in staying]
         if away := [file_path(c.path) for c in changes if c.new is not None and c.new.oid in erased]:
             warnings.warn(f"not written, because their content was purged:{_list_lines(away)}", stacklevel=2)
         for change in changes:
@@ -478,15 +481,26 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: C
         _flush(root)
     failed = {path: error for path, error in results.items() if isinstance(error, Error)}
     stats = {path: stat for path, stat in results.items() if not isinstance(stat, Error)}
-    return Written({path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in stats.items()}, failed)
+    written = {path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in stats.items()}
+    return Written(written | {file_path(path): (NOT_HERE, False) for path in staying}, failed)
 
 
-def check_bytes(objects: Objects, changes: Sequence[Change]) -> Contents:
+def _find_staying(objects: Objects, root: str, changes: Sequence[Change]) -> set[str]:
+    """Tree paths of files whose content is at a remote only, and stays there because no file is in their place."""
+    away = objects.find_away(change.new.oid for change in changes if change.new is not None)
+    found = {change.path for change in changes if change.new is not None and change.new.oid in away}
+    return {path for path in found if worktree.find_stat(root, file_path(path)) is None}
+
+
+def check_bytes(here: Checkout, changes: Sequence[Change]) -> Contents:
     """Raise unless everything to be written exists and small contents are sound: better no checkout than half of one.
 
-    Returns the small contents, which need not be read again.
+    Returns the small contents, which need not be read again. What takes the place of a file is brought from a remote.
     """
-    wanted = {change.new.oid: change.new.size for change in changes if change.new is not None}
+    objects = here.history.objects
+    staying = _find_staying(objects, here.root, changes)
+    wanted = {c.new.oid: c.new.size for c in changes if c.new is not None and c.path not in staying}
+    objects.bring(wanted)
     for oid in objects.find_purged(wanted):
         del wanted[oid]  # erased on purpose: the file is not written, and write_files says so
     for oid in wanted.keys() - _check_sizes(objects, changes):

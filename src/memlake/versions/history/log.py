@@ -187,7 +187,10 @@ def _pass_on(history: History, commit: Commit, path: str, mine: Lines) -> Iterat
         if before is None and mine:
             changes = history.changes(commit) if oid == commit.parents[0] else history.diff(parent, commit)
             removed = Candidates((c.path, c.old) for c in changes if c.old is not None and c.new is None)
-            name, before = find_renamed(history.objects.read, path, entry, removed) or (path, None)
+            name, before = find_renamed(history.objects.read, path, entry, removed, bring=history.objects.bring) or (
+                path,
+                None,
+            )
         if before is None or not mine:
             continue
         yield (parent.seq, name), _take_same(history, before, entry, mine)

@@ -88,6 +88,10 @@ class Making:
     def read(self, oid: str) -> bytes:
         return self.made[oid].data if oid in self.made else self.history.objects.read(oid)
 
+    def bring(self, oids: Iterable[str]) -> None:
+        """Have here in one go what will be read and is at a remote only."""
+        self.history.objects.bring(oid for oid in oids if oid not in self.made)
+
     def add(self, data: bytes, *, links: Sequence[str] = ()) -> str:
         oid = hashlib.sha256(data).hexdigest()
         self.made[oid] = Made(data, tuple(links))
@@ -162,6 +166,9 @@ def _merge(
         if path in mine and mine[path].new != change.new
     }
     edits.update(_follow(making, mine, other, met))
+    texts = [entry for _, our, their in met.values() if our and their for entry in (our, their)]
+    texts += [old for old, our, their in met.values() if old and our and their]
+    making.bring(entry.oid for entry in texts if entry != _UNDECIDED and entry.size <= LARGEST)
     conflicts, half, notes = list[Conflict](), dict[str, Joined](), dict[str, tuple[str, ...]]()
     beside = dict[str, Entry]()
     for path, (old, our, their) in met.items():
@@ -230,7 +237,7 @@ def _follow(making: Making, mine: Changes, other: Changes, met: dict[str, Sides]
         edited, added, rival = (their, added_by_us, other) if our is None else (our, added_by_them, mine)
         if old is None or edited is None or edited.kind != "file" or old == _UNDECIDED:
             continue
-        target, new = find_renamed(making.read, path, old, added) or (path, old)
+        target, new = find_renamed(making.read, path, old, added, bring=making.bring) or (path, old)
         if target == path or target in rival or target in edits or target in met:
             continue
         if new.oid == old.oid:  # also for files that are not text, because the new name has the same content

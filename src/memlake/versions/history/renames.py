@@ -13,6 +13,7 @@ from memlake.versions.text.lines import LARGEST, find_object_text, split_lines
 _COMPARED = 50  # files that are read to see which one is most alike; with more, only the same content counts
 
 Read = Callable[[str], bytes]
+Bring = Callable[[Iterable[str]], None]
 File = tuple[str, Entry]
 
 
@@ -41,8 +42,11 @@ class Candidates:
         return [(path, entry) for _, path, entry in self._sized[first:last]] if last - first <= _COMPARED else []
 
 
-def find_renamed(read: Read, path: str, entry: Entry, among: Candidates) -> File | None:
-    """The file with the same content, one of the same name first; else the text most like it, if half of it is."""
+def find_renamed(read: Read, path: str, entry: Entry, among: Candidates, *, bring: Bring) -> File | None:
+    """The file with the same content, one of the same name first; else the text most like it, if half of it is.
+
+    `bring` is told beforehand what will be read, because some of it may be at a remote only.
+    """
     if entry.kind != "file" or not entry.size:
         return None
     if same := among.find_same(path, entry.oid):
@@ -50,6 +54,7 @@ def find_renamed(read: Read, path: str, entry: Entry, among: Candidates) -> File
     near = among.find_near(entry.size) if entry.size <= LARGEST else []
     if not near:
         return None
+    bring([entry.oid, *(other.oid for _, other in near)])
     lines = _count_lines(read, entry)
     shared, name, other = max((_count_shared(lines, _count_lines(read, other)), name, other) for name, other in near)
     return (name, other) if 2 * shared >= max(entry.size, other.size) else None

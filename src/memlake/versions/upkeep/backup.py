@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from memlake import config, nofollow
 from memlake.errors import AlreadyExists, NotFound, Unavailable, pasted
 from memlake.objects import disk
+from memlake.objects import tables as object_tables
 from memlake.objects.db import Database
 from memlake.objects.leases import Lease
+from memlake.records import count
 from memlake.versions.checkout.context import Checkout
 
 if TYPE_CHECKING:
@@ -45,6 +47,13 @@ def backup(here: Checkout, folder: Path, file: Path) -> int:
             _write(here, folder, partial, Path(scratch))
             disk.rename(partial, file)
             disk.fsync_dir(file.resolve().parent)
+        away = object_tables.count_away(here.history.db)
+        if away and away[0]:
+            warnings.warn(
+                f"the backup does not hold the content of {count(away[0], 'object')} ({away[1]:,} bytes), because "
+                "it is at a remote only.",
+                stacklevel=2,
+            )
         return file.stat().st_size
     finally:
         with contextlib.suppress(OSError):  # what went wrong was said already

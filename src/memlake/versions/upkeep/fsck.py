@@ -139,6 +139,8 @@ class _Findings:
         """Every object is its hash, and every object a commit names is there or was purged."""
         bad: dict[bytes, tuple[str, str]] = {}
         self.counts["objects"], found = check_objects(self._history.objects, full=self._full)
+        if away := (object_tables.count_away(self._db) or (0,))[0]:
+            self.counts["objects at a remote only"] = away
         for digest, kind, detail in found:
             bad[digest] = (kind, detail)
         tombs = {row[0] for row in object_tables.list_tombstones(self._db)}

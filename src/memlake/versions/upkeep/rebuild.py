@@ -7,6 +7,7 @@ HEAD said last (`meta.head`), which is where a checkout without a HEAD of its ow
 from __future__ import annotations
 
 import warnings
+from itertools import islice
 
 from memlake.errors import Unavailable
 from memlake.objects import tables as object_tables
@@ -14,12 +15,13 @@ from memlake.objects.locks import LONG
 from memlake.records import short
 from memlake.versions.checkout import journal, update
 from memlake.versions.checkout.context import Checkout, find_problem, is_behind, read_head, read_stamp
-from memlake.versions.checkout.local import Local, Tracked
+from memlake.versions.checkout.local import NOT_HERE, Local, Tracked
 from memlake.versions.history import refs
 from memlake.versions.history.commits import History
 from memlake.versions.paths import FILES
 from memlake.versions.verbs import undo
 
+_GROUP = 4000
 _GONE = "The stage, the list for undo and HEAD's log before this moment are lost; commits and files are not."
 _OVERTAKEN = "What you staged last may be lost, and the list for undo is; commits and files are not."
 
@@ -138,8 +140,13 @@ def _track(history: History, local: Local, commit: str | None) -> None:
     """What is tracked, as the commit has it: the next status compares it with the files that are there."""
     for table in ("file", "conflict"):
         local.db.run(f"DELETE FROM {table}")
-    files = history.scan(history.get(commit), FILES) if commit else ()
-    local.put(Tracked(path.removeprefix(FILES), entry, None, True) for path, entry in files)
+    files = iter(history.scan(history.get(commit), FILES) if commit else ())
+    while group := list(islice(files, _GROUP)):
+        away = history.objects.find_away(entry.oid for _, entry in group)
+        local.put(
+            Tracked(path.removeprefix(FILES), entry, NOT_HERE if entry.oid in away else None, True)
+            for path, entry in group
+        )
     local.set_state(base=commit, doing=None, journal=None)
 
 

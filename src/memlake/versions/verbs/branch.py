@@ -12,7 +12,7 @@ from memlake.records import Branch, Change, Commit, Entry, Tag
 from memlake.versions.checkout import journal, rev, status, update
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.journal import Goal, Plan
-from memlake.versions.checkout.local import Tracked
+from memlake.versions.checkout.local import NOT_HERE, Tracked
 from memlake.versions.history import refs
 from memlake.versions.history.bases import is_ancestor
 from memlake.versions.operation import Verb
@@ -199,7 +199,7 @@ def _switch_new(here: Checkout, name: str, at: str | None, *, reset: bool) -> tu
     with operation(here, "switch -c", name, files=True) as verb:
         changes = update.target_changes(here.history, here.local, target)
         verb.before.saved |= update.check_safe(here.local, here.root, changes, "switch")
-        ready = update.check_bytes(here.history.objects, changes)
+        ready = update.check_bytes(here, changes)
         goal = Goal(target.oid if target else None, name, f"{rev.SWITCHED}{name}", here.who)
         with journal.move_history(here, verb, Plan(goal, journal.new_token())):
             _put_branch(here, verb, name, heads, at or "HEAD", force=reset)
@@ -283,7 +283,7 @@ def reset(here: Checkout, name: str, mode: str) -> tuple[Change, ...]:
     with operation(here, f"reset --{mode}", name, files=mode == "hard") as verb:
         if mode == "hard":
             rewrite, saved = _plan_rewrite(here, verb, target), verb.before.saved
-            ready = update.check_bytes(here.history.objects, rewrite)
+            ready = update.check_bytes(here, rewrite)
             plan = update.plan_forced(goal, rewrite, saved, journal.new_token())
             _move_branch(here, verb, plan, head, target)
             update.move_to(here, verb, goal, rewrite, saved=saved, ready=ready)
@@ -368,12 +368,16 @@ def restore(
     if worktree:  # everything that may refuse comes before anything is changed
         coming = _find_incoming(here, _find_contents(here, paths, source, rows, overlay=overlay))
         update.refuse_in_the_way(here.root, coming, "restore")
-        ready = update.check_bytes(here.history.objects, coming)
+        here.history.objects.bring(change.new.oid for change in coming if change.new is not None)
+        ready = update.check_bytes(here, coming)
         for oid in here.history.objects.find_purged(change.new.oid for change in coming if change.new is not None):
             here.history.objects.size(oid)  # raises: what was named outright is not left out silently
     with operation(here, "restore", " ".join(paths), files=worktree) as verb:
         before = verb.before
-        before.saved.update(save_dirty(here, verb, tuple(coming)))
+        # A file that was not here stays when this is undone: the stage has it, so nothing of it is to be taken back.
+        rows_now = here.local.find_tracked(file_path(change.path) for change in coming)
+        away = {path for path, row in rows_now.items() if row.stat == NOT_HERE}
+        before.saved.update(save_dirty(here, verb, tuple(c for c in coming if file_path(c.path) not in away)))
         before.left = {file_path(change.path): change.new for change in coming}  # the stage may not know it
         writes = update.with_held_content(coming, before.saved)
         plan = journal.plan_in_place(here.local, here.who, writes, [*_find_rows_to_stat(here, coming, rows), *rows])
@@ -383,9 +387,10 @@ def restore(
 
 def _find_incoming(here: Checkout, held: Mapping[str, Entry | None]) -> list[Change]:
     """Files that do not hold yet what they are to hold, by what the stage has of them now."""
-    rows = here.local.find_tracked(held)
     dirty, _ = status.compare(here, untracked=False, purged=True)
+    rows = here.local.find_tracked(held)
     differing = {change.path.removeprefix(FILES) for change in dirty}
+    differing |= {path for path, row in rows.items() if row.stat == NOT_HERE}
     wanted = [path for path in sorted(held) if path in differing or path not in rows or rows[path].entry != held[path]]
     return [Change(FILES + path, rows[path].entry if path in rows else None, held[path]) for path in wanted]
 

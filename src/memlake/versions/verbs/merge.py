@@ -439,7 +439,7 @@ def _conclude(here: Checkout, pending: Pending, ready: _Ready, given: Given) -> 
     agreed = update.check_over_stage(here.local, here.root, writes, verb)
     for lane in LANES:
         ready.outcome[lane].store(here.history, edits[lane].values())
-    contents = update.check_bytes(here.history.objects, writes)
+    contents = update.check_bytes(here, writes)
     with operation(here, pending.title, pending.name, files=True, found=given.found) as under_way:
         under_way.before.saved |= agreed
         goal = Goal(None, here.local.branch or "@", f"{verb} {pending.name}", here.who)

@@ -90,7 +90,7 @@ def write_merge(
             *(entry for one in conflicts for entry in (one.base, one.ours, one.theirs, one.written)),
         ]
         outcome._replace(made=making.made).store(here.history, named)
-        ready = update.check_bytes(here.history.objects, (*changes, *marked))
+        ready = update.check_bytes(here, (*changes, *marked))
         # The stage knows neither the markers nor what a stash puts into the files.
         unstaged = (*changes, *marked) if is_stash else marked
         before.saved |= agreed | save_dirty(here, verb, unstaged)
@@ -266,7 +266,7 @@ def _rewrite(
         if not holds_entry(here, file_path(path), entry)
     )
     update.refuse_in_the_way(here.root, changes, said[0])
-    ready = update.check_bytes(here.history.objects, changes)
+    ready = update.check_bytes(here, changes)
     with operation(here, *said, files=True) as verb:
         before = verb.before
         before.saved |= save_dirty(here, verb, changes)

@@ -379,7 +379,7 @@ def _go_to(
         agreed = update.check_over_stage(here.local, here.root, changes, REBASE, found.left)
     else:
         update.refuse_in_the_way(here.root, changes, REBASE)
-    ready = update.check_bytes(here.history.objects, changes)
+    ready = update.check_bytes(here, changes)
     with operation(here, *said, files=True) as verb:
         saved = save_dirty(here, verb, changes) if force else agreed
         was_edited = force and any(entry != found.now[path] for path, entry in saved.items())

@@ -17,11 +17,11 @@ from memlake.objects.layout import now
 from memlake.objects.store import Objects
 from memlake.objects.writer import Writer
 from memlake.records import Author, Change, Conflict, Entry, Staged
-from memlake.versions.checkout import describe, journal, update, worktree
+from memlake.versions.checkout import describe, journal, status, update, worktree
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.checkout.ignore import ALWAYS, Ignore, NoRules
 from memlake.versions.checkout.journal import Rename
-from memlake.versions.checkout.local import Local, Tracked, pack_stat
+from memlake.versions.checkout.local import NOT_HERE, Local, Tracked, pack_stat
 from memlake.versions.history import file_notes
 from memlake.versions.operation import Verb
 from memlake.versions.paths import (
@@ -63,12 +63,12 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
     replaced = local.find_tracked({folder for path in found.keys() - rows.keys() for folder in parents(path)})
     rows.update(replaced)
     absent = [row for path, row in rows.items() if row.entry is not None and path not in found]
-    purged = _find_purged(objects, absent)
+    never = _find_never_here(objects, local, absent)
     gone = [
         row
         for row in absent
         # The last: a file stands now where the path has a folder.
-        if row not in purged or row.path in replaced or any(folder in found for folder in parents(row.path))
+        if row.path not in never or row.path in replaced or any(folder in found for folder in parents(row.path))
     ]
     changed = [
         (path, stat)
@@ -105,11 +105,11 @@ def add(objects: Objects, local: Local, root: str, author: Author, asked: Adding
         return _write_stage(local, asked, rows, staged + removals, warnings)
 
 
-def _find_purged(objects: Objects, absent: list[Tracked]) -> set[Tracked]:
+def _find_never_here(objects: Objects, local: Local, absent: list[Tracked]) -> set[str]:
     """Files that were never here, so nobody removed them: they go by `rm`, or when something takes their place."""
-    never = [row for row in absent if row.entry is not None and row.stat is None]
-    erased = objects.find_purged(row.entry.oid for row in never if row.entry is not None)
-    return {row for row in never if row.entry is not None and row.entry.oid in erased}
+    oids = {row.path: row.entry.oid for row in absent if row.entry is not None and not row.stat}
+    lost = objects.find_purged(oids.values()) | objects.find_away(oids.values())
+    return status.find_never_here(local, oids, lost) | {row.path for row in absent if row.stat == NOT_HERE}
 
 
 def _warn_secrets(root: str, seen: list[tuple[str, worktree.Seen]]) -> list[str]:
@@ -379,7 +379,8 @@ def move(here: Checkout, source: str, target: str, *, force: bool, dry_run: bool
             f"path {source!r} matches nothing that is tracked. Nothing was changed.",
             hint="See what is tracked with: memlake ls",
         )
-    if source in rows and worktree.find_stat(here.root, source) is None:
+    is_here = os.path.lexists(os.path.join(here.root, source))
+    if not is_here and any(row.stat != NOT_HERE for row in rows.values()):
         raise NotFound(f"file {source!r} is tracked, but not there to be moved. Nothing was changed.")
     full = os.path.join(here.root, target)
     if target == "" or os.path.isdir(full):
@@ -399,12 +400,13 @@ def move(here: Checkout, source: str, target: str, *, force: bool, dry_run: bool
         return moved
     with operation(here, "mv", f"{source} {target}", files=True) as verb:
         _save_for_undo(here, verb, rows, renamed)
-        rename = Rename(source, target, os.lstat(os.path.join(here.root, source)).st_ino)
+        rename = Rename(source, target, os.lstat(os.path.join(here.root, source)).st_ino) if is_here else None
         plan = journal.plan_in_place(here.local, here.who, (), _build_moved_rows(here, rows, renamed))._replace(
             rename=rename
         )
         journal.begin(here.local, plan, verb=verb, lasting=True)
-        update.rename_once(here.local, here.root, rename)
+        if rename is not None:
+            update.rename_once(here.local, here.root, rename)
         update.finish(here.local, verb, plan, (), {})
     return moved
 
@@ -452,5 +454,6 @@ def _build_moved_rows(here: Checkout, rows: Mapping[str, Tracked], renamed: Mapp
     result = [row_without(row) for row in rows.values()]
     for old, new in renamed.items():
         row = put_entry(there.get(new), new, rows[old].entry)
-        result.append(Tracked(new, row.entry, None, True, row.staged, row.old, rows[old].about))
+        stat = NOT_HERE if rows[old].stat == NOT_HERE else None
+        result.append(Tracked(new, row.entry, stat, True, row.staged, row.old, rows[old].about))
     return result

@@ -45,7 +45,7 @@ def push(here: Checkout, message: str, include_untracked: bool, paths: Sequence[
         held = here.history.entries(head, edits)
         back = [Change(path, entry, held.get(path)) for path, entry in sorted(edits.items())]
         update.refuse_in_the_way(here.root, back, "stash")
-        ready = update.check_bytes(here.history.objects, back)
+        ready = update.check_bytes(here, back)
         verb.before.saved = {path.removeprefix(FILES): entry for path, entry in edits.items()}
         rows = [Tracked(change.path.removeprefix(FILES), change.new, None, True) for change in back]
         plan = journal.plan_in_place(here.local, here.who, back, rows)._replace(token=journal.new_token())

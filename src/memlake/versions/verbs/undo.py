@@ -343,7 +343,7 @@ def _restore(here: Checkout, verb: Verb, before: Before, undone: Mapping[int, bo
             writes = update.with_held_content(writes, agreed)
         else:
             agreed = update.check_over_stage(here.local, here.root, writes, "undo", before.left)
-        ready = update.check_bytes(here.history.objects, writes)
+        ready = update.check_bytes(here, writes)
         was = {change.path.removeprefix(FILES): change.old for change in writes}
         saved = {path: old for path, old in was.items() if path in before.saved or path in before.left} | agreed
         verb.before.saved = saved

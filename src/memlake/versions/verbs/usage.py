@@ -19,6 +19,7 @@ def measure(here: Checkout, folder: Path) -> Usage:
     files = [(path, entry.size) for lane in LANES for path, entry in here.history.scan(here.head(lane))]
     counts = {
         "objects": object_tables.count_objects(db),
+        "away": object_tables.count_away(db),
         "condemned": object_tables.count_condemned(db),
         "nodes": tables.count_nodes(db),
         "commits": tables.count_commits(db),

@@ -1,0 +1,262 @@
+"""Clones whose content is at the remote until it is read: what they do without it, and how little they bring."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.cli.main import main
+from memlake.repo import Repo
+from memlake.versions.sync import partial
+from tests.versions.sync.conftest import commit, heads, put
+
+Partly = Callable[..., Repo]
+
+
+@pytest.fixture
+def partly(ours: Repo, tmp_path: Path) -> Iterator[Partly]:
+    """Makes clones without content, or with that under a size."""
+    made: list[Repo] = []
+    rng = random.Random(3)
+    for number in range(40):
+        put(ours, f"many/{number}.bin", rng.randbytes(20_000))
+    put(ours, "lines.txt", b"".join(b"line %d\n" % number for number in range(5000)))
+    ours.add(all=True)
+    ours.commit("larger")
+
+    def join(name: str = "part", only: str = "none") -> Repo:
+        if not made:
+            ours.push()
+        made.append(ml.clone(tmp_path / "remote", tmp_path / name, filter=only))
+        return made[-1]
+
+    yield join
+    for repo in made:
+        repo.close()
+
+
+class Brought:
+    """The objects that were brought, a list for each time somebody asked; refuses once it is told to."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[bytes]] = []
+        self.refuses = False
+
+
+@pytest.fixture
+def brought(monkeypatch: pytest.MonkeyPatch) -> Brought:
+    seen, real = Brought(), partial.bring
+
+    def bring(objects: object, links: object, oids: Sequence[bytes]) -> None:
+        seen.calls.append(list(oids))
+        assert not seen.refuses, "content was asked for"
+        real(objects, links, oids)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(partial, "bring", bring)
+    return seen
+
+
+def _is_here(repo: Repo, path: str) -> bool:
+    return os.path.lexists(Path(repo.root) / path)
+
+
+def test_a_clone_without_content_is_clean_and_says_how_many_files_are_away(partly: Partly, brought: Brought) -> None:
+    theirs = partly()
+    found = theirs.status()
+    assert found.clean and found.away >= 42 and not _is_here(theirs, "big.bin") and not brought.calls
+    assert theirs.status("many").away == 40 and not theirs.status("a.txt").away
+
+
+def test_a_filter_by_size_brings_what_is_smaller(partly: Partly, ours: Repo, brought: Brought) -> None:
+    theirs = partly(only="size<1MB")
+    assert theirs.status().away == 1 and not _is_here(theirs, "big.bin") and not brought.calls
+    assert (Path(theirs.root) / "many/7.bin").read_bytes() == (Path(ours.root) / "many/7.bin").read_bytes()
+
+
+def test_what_needs_no_content_works_before_any_is_here(partly: Partly, brought: Brought) -> None:
+    theirs = partly()
+    brought.refuses = True
+    assert len(list(theirs.ls())) > 80 and len(list(theirs.log())) == 3
+    away = theirs.status().away
+    theirs.add(all=True)
+    theirs.switch("dev", create=True)
+    theirs.switch("main")
+    theirs.reset("HEAD~1", "mixed")
+    theirs.undo()
+    assert theirs.status().clean and theirs.status().away == away
+    theirs.switch("HEAD~1", detach=True)
+    theirs.switch("main")
+    theirs.reset("HEAD", "hard")
+    put(theirs, "a.txt", b"work\n")
+    theirs.stash.push()
+    theirs.stash.pop()
+    theirs.commit("work", all=True)
+    assert theirs.status().clean and theirs.status().away == away
+    with ml.Agent(theirs.root, agent_id="bot") as agent:
+        assert "Rex" in agent.search_memory("which cat")[0]["content"]
+
+
+def test_restore_brings_files_in_one_go_and_they_stay_when_it_is_undone(
+    partly: Partly, ours: Repo, brought: Brought
+) -> None:
+    theirs = partly()
+    theirs.restore("many", "big.bin")
+    assert len(brought.calls) == 1 and theirs.status().clean
+    for path in ("big.bin", "many/39.bin"):
+        assert (Path(theirs.root) / path).read_bytes() == (Path(ours.root) / path).read_bytes()
+    theirs.undo()
+    assert _is_here(theirs, "big.bin") and theirs.status().clean
+    assert theirs.upkeep.fsck(full=True).ok
+
+
+def test_a_file_that_was_brought_and_removed_by_hand_counts_as_deleted(partly: Partly) -> None:
+    theirs = partly()
+    theirs.restore("big.bin")
+    (Path(theirs.root) / "big.bin").unlink()
+    assert [change.path for change in theirs.status().unstaged] == ["files/big.bin"]
+
+
+def test_reading_content_brings_it_without_writing_the_file_and_the_file_stays_away(partly: Partly, ours: Repo) -> None:
+    theirs = partly()
+    assert theirs.read("big.bin") == (Path(ours.root) / "big.bin").read_bytes()
+    found = theirs.status()
+    assert found.clean and found.away >= 42 and not _is_here(theirs, "big.bin")
+    theirs.add(all=True)
+    assert theirs.status().clean
+
+
+def test_a_file_put_in_the_place_of_one_that_is_away_is_a_change_and_may_go_again(partly: Partly) -> None:
+    theirs = partly()
+    put(theirs, "big.bin", b"mine\n")
+    assert [change.status for change in theirs.status().unstaged] == ["M"]
+    theirs.add("big.bin")
+    theirs.commit("mine")
+    assert theirs.status().clean
+    (Path(theirs.root) / "big.bin").unlink()
+    assert [change.status for change in theirs.status().unstaged] == ["D"]
+
+
+def test_adding_content_that_is_away_stores_it_here(partly: Partly, ours: Repo, brought: Brought) -> None:
+    theirs = partly()
+    brought.refuses = True
+    for path in ("big.bin", "many/3.bin"):
+        put(theirs, f"copy/{path}", (Path(ours.root) / path).read_bytes())
+    theirs.add("copy")
+    theirs.commit("copies")
+    assert theirs.read("big.bin") == (Path(ours.root) / "big.bin").read_bytes()
+    theirs.restore("big.bin", "many/3.bin")
+    assert theirs.upkeep.fsck(full=True).ok
+
+
+def test_removing_and_moving_what_is_away_needs_no_content(partly: Partly, ours: Repo, brought: Brought) -> None:
+    theirs = partly()
+    brought.refuses = True
+    theirs.rm("many/1.bin")
+    theirs.mv("many/2.bin", "elsewhere.bin")
+    theirs.mv("many", "more")
+    theirs.commit("moved")
+    found = theirs.status()
+    assert found.clean and not _is_here(theirs, "elsewhere.bin")
+    brought.refuses = False
+    theirs.restore("elsewhere.bin", "more")
+    assert (Path(theirs.root) / "elsewhere.bin").read_bytes() == (Path(ours.root) / "many/2.bin").read_bytes()
+
+
+def test_a_pull_that_is_a_fast_forward_brings_only_what_replaces_a_file(
+    partly: Partly, ours: Repo, brought: Brought
+) -> None:
+    theirs = partly()
+    theirs.restore("many/5.bin")
+    brought.calls.clear()
+    for number in (5, 6):
+        put(ours, f"many/{number}.bin", bytes([number]) * 30_000)
+    put(ours, "fresh.txt", b"fresh\n" * 90_000)
+    ours.add(all=True)
+    ours.commit("changed")
+    ours.push()
+    theirs.pull()
+    assert sum(map(len, brought.calls)) <= 1 and heads(theirs) == heads(ours)
+    assert (Path(theirs.root) / "many/5.bin").read_bytes() == bytes([5]) * 30_000
+    assert not _is_here(theirs, "many/6.bin") and not _is_here(theirs, "fresh.txt") and theirs.status().clean
+
+
+def test_a_merge_brings_only_what_both_changed(partly: Partly, ours: Repo, brought: Brought) -> None:
+    theirs, lines = partly(), (Path(ours.root) / "lines.txt").read_bytes()
+    put(theirs, "mine.txt", b"mine\n")
+    put(theirs, "lines.txt", b"start\n" + lines)
+    theirs.add("mine.txt", "lines.txt")
+    theirs.commit("mine")
+    put(ours, "lines.txt", lines + b"end\n")
+    put(ours, "many/9.bin", b"other\n" * 9000)
+    ours.add(all=True)
+    ours.commit("theirs")
+    ours.push()
+    brought.calls.clear()
+    theirs.pull()
+    assert sum(map(len, brought.calls)) <= 2 and theirs.status().clean
+    assert (Path(theirs.root) / "lines.txt").read_bytes() == b"start\n" + lines + b"end\n"
+
+
+def test_a_push_from_a_clone_without_content_sends_what_is_new_and_brings_nothing(
+    partly: Partly, ours: Repo, brought: Brought
+) -> None:
+    theirs = partly()
+    brought.refuses = True
+    commit(theirs, "new.txt", b"new\n")
+    assert theirs.push().objects <= 2
+    ours.pull()
+    assert heads(theirs) == heads(ours) and (Path(ours.root) / "new.txt").read_bytes() == b"new\n"
+
+
+def test_a_lost_local_database_does_not_make_files_that_are_away_deleted(partly: Partly, tmp_path: Path) -> None:
+    theirs = partly()
+    away = theirs.status().away
+    theirs.close()
+    for file in (tmp_path / "part/.memlake").glob("local.db*"):
+        file.unlink()
+    with pytest.warns(UserWarning, match="local.db"), ml.open(tmp_path / "part") as again:
+        assert again.status().clean and again.status().away == away
+
+
+def test_fsck_names_what_is_away_and_finds_no_fault(partly: Partly) -> None:
+    report = partly().upkeep.fsck(full=True)
+    assert report.ok and report.checked["objects at a remote only"] >= 42
+
+
+def test_views_of_a_clone_without_content_need_none(
+    partly: Partly, brought: Brought, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(partly().root)
+    brought.refuses = True
+    seen = {}
+    for line in ("ls -l", "log --stat", "diff --stat HEAD~2", "recall cat", "du", "fsck", "status", "doctor", "gc -n"):
+        capsys.readouterr()
+        assert main(line.split()) == 0, line
+        seen[line] = capsys.readouterr().out
+    assert re.search(r"many/3.bin +\| at a remote, 0 -> 20000 bytes", seen["diff --stat HEAD~2"])
+    assert "42 files are not here but at a remote." in seen["status"] and "objects at a remote only" in seen["du"]
+
+
+def test_a_patch_brings_all_it_shows_in_one_go(
+    partly: Partly, brought: Brought, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(partly().root)
+    assert main(["show", "HEAD"]) == 0
+    assert len(brought.calls) == 1 and "+line 4999" in capsys.readouterr().out
+
+
+def test_gc_keeps_what_is_away_and_a_backup_names_it(partly: Partly, tmp_path: Path) -> None:
+    theirs = partly()
+    theirs.upkeep.gc(prune=True)
+    assert theirs.upkeep.fsck().ok
+    with pytest.warns(UserWarning, match="does not hold the content of 42 objects"):
+        theirs.upkeep.backup(tmp_path / "copy.tar")
+    theirs.restore("many")
+    theirs.upkeep.gc(prune=True)
+    assert theirs.upkeep.fsck(full=True).ok
