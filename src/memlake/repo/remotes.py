@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -175,6 +175,16 @@ class Remotes:
                     )
                     found[branch] = Apart(branch, settings.name, ahead, behind, heads["memory"] != target.memory)
         return list(found.values())
+
+    def list_holding(self, oids: Iterable[str]) -> list[str]:
+        """Names of the remotes that have some of these objects, as far as is known here. Asks none of them."""
+        names, wanted = [], [bytes.fromhex(oid) for oid in oids]
+        for settings in self:
+            mirror = versions.mirror.Mirror(self._repo.dir / FOLDER / settings.name)
+            if mirror.find(wanted):
+                names.append(settings.name)
+            mirror.close()
+        return names
 
     def keep(self, settings: RemoteSettings) -> RemoteSettings:
         """Note other settings of a remote."""

@@ -628,6 +628,9 @@ class Repo(Opened):
                 here, map(checked_oid, oids), dataset.erase.Others(with_others, leave_derived)
             )
             done = versions.purge.purge(here, named, reason, loose=loose)
+        for name in self.remotes.list_holding(done.purged):
+            told = f"{name} still has it, until you push there: memlake push {name}"
+            done = done._replace(notes=(*done.notes, told))
         dataset.erase.drop_copies(self.dir)
         if (self.dir / dataset.RECALL).exists():
             self._rows().forget()

@@ -11,6 +11,7 @@ from memlake.views import words
 from memlake.views.style import Style
 
 if TYPE_CHECKING:
+    from memlake.objects.purge import PurgeRecord
     from memlake.repo.remotes import RemoteSettings
     from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.fetch import Fetched, RefChange
@@ -20,10 +21,14 @@ if TYPE_CHECKING:
 
 def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iterator[str]:
     """What left this machine, and to where; of the first push also of which kinds it is."""
+    yield from _purged_lines(style, pushed.purged)
     if pushed.up_to_date:
         yield "Everything up to date."
         return
     yield f"To {style.clean(pushed.url)}"
+    yield from _erased_lines(style, pushed, dry_run=dry_run)
+    if not pushed.changes:
+        return
     yield from (f"   {line}" for line in _change_lines(style, pushed.changes, pushed.remote, sent=True))
     verb = "Would send" if dry_run else "Sent"
     counts = f"{words.count(pushed.commits, 'commit')}, {words.count(pushed.objects, 'object')}"
@@ -32,6 +37,24 @@ def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iter
     if pushed.is_first and pushed.rooms:
         yield f"This was the first push there. What {'would leave' if dry_run else 'left'} this machine:"
         yield from (f"  {line}" for line in _room_lines(pushed.rooms))
+
+
+def _purged_lines(style: Style, records: tuple[PurgeRecord, ...], *, dry_run: bool = False) -> Iterator[str]:
+    """What others purged and is gone here, too."""
+    for record in records:
+        what, reason = words.count(len(record.oids), "object"), style.clean(record.reason)
+        yield f"{'Would erase' if dry_run else 'Erased'} {what} that {style.clean(record.who)} purged: {reason}"
+
+
+def _erased_lines(style: Style, pushed: Pushed, *, dry_run: bool) -> Iterator[str]:
+    """What was purged here and is gone there, and that copies which others have erase it themselves."""
+    for record in pushed.erased.records:
+        what = words.count(len(record.oids), "object")
+        verb = "Would erase" if dry_run else "Erased"
+        yield f"{verb} {what} there that {style.clean(record.who)} purged: {style.clean(record.reason)}"
+    if pushed.erased.records and not dry_run:
+        files = words.count(pushed.erased.files, "file")
+        yield f"{files} there held it and went. Clones erase it when they next fetch."
 
 
 def _room_lines(rooms: Mapping[str, int]) -> Iterator[str]:
@@ -49,10 +72,7 @@ def fetched_lines(style: Style, fetched: Fetched, *, dry_run: bool = False) -> I
     yield from (f"   {line}" for line in _change_lines(style, fetched.changes, fetched.remote, sent=False))
     verb = "Would fetch" if dry_run else "Fetched"
     yield f"{verb} {words.count(fetched.commits, 'commit')}, {words.size(fetched.size)}."
-    for record in fetched.purged:
-        reason = style.clean(record.reason)
-        what = words.count(len(record.oids), "object")
-        yield f"{'Would erase' if dry_run else 'Erased'} {what} that {style.clean(record.who)} purged: {reason}"
+    yield from _purged_lines(style, fetched.purged, dry_run=dry_run)
     for tag in fetched.kept_tags:
         yield f"Kept your tag {style.clean(tag)}, which names another commit there."
 

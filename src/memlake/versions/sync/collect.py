@@ -95,9 +95,12 @@ def list_new_commits(history: History, heads: Iterable[bytes], known: Iterable[b
     return found[::-1]
 
 
-def collect(history: History, seqs: Sequence[int], lane: int, known: Known) -> Sending:
-    """What these commits of one lane need and the other side lacks. `known` is asked in groups."""
-    collector = _Collector(history, lane, known)
+def collect(history: History, seqs: Sequence[int], lane: int, known: Known, *, sweeps: int = 0) -> Sending:
+    """What these commits of one lane need and the other side lacks. `known` is asked in groups.
+
+    `sweeps`: how often files were deleted there. No name of a file is one of before, which somebody may be deleting.
+    """
+    collector = _Collector(history, lane, known, sweeps)
     for group in _groups(seqs, _AT_ONCE):
         collector.add_commits([row[1] for row in tables.list_commit_data(history.db, group)])
     return collector.finish()
@@ -106,9 +109,10 @@ def collect(history: History, seqs: Sequence[int], lane: int, known: Known) -> S
 class _Collector:
     """The commits and objects of one lane, in batches of a bounded size. The objects of a commit come before it."""
 
-    def __init__(self, history: History, lane: int, known: Known) -> None:
+    def __init__(self, history: History, lane: int, known: Known, sweeps: int) -> None:
         self._history, self._objects, self._lane, self._known = history, history.objects, lane, known
         self._repo = uuid.UUID(history.objects.repo).bytes
+        self._mark = sweeps.to_bytes(8, "big") if sweeps else b""  # part of every name
         self._seen: set[bytes] = set()
         self._batches: list[Batch] = []
         self._commits: list[bytes] = []
@@ -142,12 +146,12 @@ class _Collector:
         named = [Pack(one.name, one.size, one.footer) for one in packs]
         if named or self._small:
             # First, so that whoever reads the batches in order has them before a commit needs them.
-            self._batches.insert(0, Batch(self._repo, b"", self._lane, (), self._small, (), named))
+            self._batches.insert(0, Batch(self._repo, self._mark, self._lane, (), self._small, (), named))
         parts = [part for batch in self._batches for part in batch.parts]
         return Sending(self._batches, packs, parts)
 
     def _end_batch(self) -> None:
-        batch = Batch(self._repo, b"", self._lane, self._commits, self._small, self._lists, (), self._parts)
+        batch = Batch(self._repo, self._mark, self._lane, self._commits, self._small, self._lists, (), self._parts)
         self._batches.append(batch)
         self._commits, self._small, self._lists, self._parts, self._size = [], [], [], [], 0
 
@@ -227,14 +231,16 @@ class _Collector:
         """Packs of ours that go as they are, and new ones of the records of others."""
         whole: list[PackToSend] = []
         loose: list[tuple[str, Record]] = []
+        # Asked now and not remembered: after a purge, an id may be another pack's.
+        names = {row[0]: row[1] for row in object_tables.list_packs(self._history.db)}
         for id, records in sorted(self._packed.items()):
-            name = self._objects.pack_name(id)
-            pack = self._find_whole(name, {record.oid for record in records})
+            name = names[id]
+            pack = None if self._mark else self._find_whole(name, {record.oid for record in records})
             if pack is not None:
                 whole.append(pack)
             else:
                 loose += [(name, record) for record in sorted(records, key=lambda record: record.start)]
-        return whole + [_plan_pack(self._repo, group) for group in _fill(loose)]
+        return whole + [_plan_pack(self._repo, group, self._mark) for group in _fill(loose)]
 
     def _find_whole(self, name: str, wanted: set[bytes]) -> PackToSend | None:
         """The pack as it is, if everything in it is wanted."""
@@ -258,13 +264,13 @@ def _fill(records: Iterable[tuple[str, Record]]) -> Iterator[list[tuple[str, Rec
         yield group
 
 
-def _plan_pack(repo: bytes, group: Sequence[tuple[str, Record]]) -> PackToSend:
+def _plan_pack(repo: bytes, group: Sequence[tuple[str, Record]], mark: bytes) -> PackToSend:
     """The pack that these records make, in this order, without making it yet."""
     at, placed = len(MAGIC), list[Record]()
     for _, record in group:
         placed.append(record._replace(start=at))
         at += record.length
-    nonce = hashlib.sha256(b"".join(record.oid for _, record in group)).digest()[:16]
+    nonce = hashlib.sha256(mark + b"".join(record.oid for _, record in group)).digest()[:16]
     footer = msgpack.packb([repo, nonce, placed])
     return PackToSend(hashlib.sha256(footer).hexdigest(), at + len(footer) + 16, footer, tuple(group), nonce)
 

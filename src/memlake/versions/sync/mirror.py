@@ -12,17 +12,17 @@ from memlake.named_tuple import NamedTuple
 from memlake.objects.db import Database
 from memlake.objects.packs import CHUNKED, INLINE, LOG, PART
 from memlake.versions.sync.batch import Batch
-from memlake.versions.sync.root import Root, decode_root
+from memlake.versions.sync.root import LogFile, Root, decode_root
 
 Learn = Callable[[str, int, Batch, Sequence[bytes]], None]
 _SCHEMA = (Path(__file__).with_name("mirror.sql"),)
 
 
 class Held(NamedTuple):
-    """Where an object lies at the remote: the name of its file, None for a part."""
+    """Where an object lies at the remote: the name of its file, of a part that of the batch that tells of it."""
 
     oid: bytes
-    file: str | None
+    file: str
     start: int
     length: int
     form: int
@@ -62,7 +62,7 @@ class Mirror:
     def find(self, oids: Iterable[bytes]) -> list[Held]:
         """Where those of these objects lie that are there."""
         sql = (
-            "SELECT h.oid, f.name, h.start, h.length, h.form, h.size FROM held h LEFT JOIN file f ON f.id = h.file "
+            "SELECT h.oid, f.name, h.start, h.length, h.form, h.size FROM held h JOIN file f ON f.id = h.file "
             "WHERE h.oid IN carray(?1)"
         )
         return [Held(*row) for row in self.db.rows_in(sql, oids)]
@@ -93,20 +93,40 @@ class Mirror:
                 (oid, file, 0, 0, INLINE, len(one.content), lane) for oid, one in zip(oids, batch.objects, strict=True)
             ]
             rows += [(one.oid, file, 0, len(one.data), CHUNKED, one.size, lane) for one in batch.lists]
-            rows += [(one.oid, None, 0, one.size, PART, one.size, lane) for one in batch.parts]
-            for pack in (one for one in batch.packs if one.name in packs):
-                held_by = self._add_file(f"packs/{pack.name}", pack.size)
-                rows += [
-                    (one.oid, held_by, one.start, one.length, one.form, one.size, lane)
-                    for one in pack.read().records
-                    if one.role != LOG and one.form not in (CHUNKED, PART)
-                ]
-            self._add_held(rows)
+            rows += [(one.oid, file, 0, one.size, PART, one.size, lane) for one in batch.parts]
+            self._add_held(rows + self._list_packed(batch, packs))
 
         with self.db.write():
             yield learn
-            self._forget_gone({f"log/{file.name}" for file in root.log} | {f"packs/{name}" for name in packs})
+            self._forget_gone(root.paths())
             self.db.run_many("INSERT OR REPLACE INTO fact VALUES(?, ?)", [("root", data), ("tag", tag)])
+
+    def look_again(self, root: Root, batches: Callable[[list[LogFile]], Iterator[Batch]]) -> None:
+        """Forget what the root no longer names, and if that was anything, note what else lies in its packs.
+
+        `batches` reads those that are new. They are not noted as known, because they were not taken in.
+        """
+        known, listed = self.files(), root.paths()
+        if known.keys() <= listed:
+            return
+        packs = {pack.name for pack in root.packs}
+        unknown = list(batches([file for file in root.log if f"log/{file.name}" not in known]))
+        with self.db.write():
+            for batch in unknown:
+                self._add_held(self._list_packed(batch, packs))
+            self._forget_gone(listed)
+
+    def _list_packed(self, batch: Batch, packs: set[str]) -> list[Sequence[Any]]:
+        """What lies in the packs of a batch, of those that the root names."""
+        rows: list[Sequence[Any]] = []
+        for pack in (one for one in batch.packs if one.name in packs):
+            file = self._add_file(f"packs/{pack.name}", pack.size)
+            rows += [
+                (one.oid, file, one.start, one.length, one.form, one.size, batch.lane)
+                for one in pack.read().records
+                if one.role != LOG and one.form not in (CHUNKED, PART)
+            ]
+        return rows
 
     def _add_file(self, name: str, size: int) -> int:
         self.db.run("INSERT OR IGNORE INTO file(name, size) VALUES(?, ?)", (name, size))

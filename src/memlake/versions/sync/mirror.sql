@@ -7,8 +7,8 @@ CREATE TABLE IF NOT EXISTS fact(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS file(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, size INTEGER NOT NULL);
 
 -- held: where an object or chunk lies there. form as in repo.db; 0 in a batch. lane 0 when a clone without memories
--- has it too. file is NULL for a part, which has a name of its own.
+-- has it too. A part has a name of its own; its file is the batch that tells of it.
 CREATE TABLE IF NOT EXISTS held(
-  oid BLOB PRIMARY KEY, file INTEGER, start INTEGER, length INTEGER, form INTEGER NOT NULL, size INTEGER NOT NULL,
+  oid BLOB PRIMARY KEY, file INTEGER NOT NULL, start INTEGER, length INTEGER, form INTEGER NOT NULL, size INTEGER NOT NULL,
   lane INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS held_file ON held(file);

@@ -51,7 +51,7 @@ def _bring_from(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
     held = link.mirror.find(oids)
     single: dict[str, list[Record]] = {}
     for one in held:
-        if one.file is not None and one.form != DELTA:
+        if one.form not in (DELTA, PART):
             record = Record(one.oid, one.form, one.start, one.length, one.size, CHUNK)
             single.setdefault(one.file.removeprefix("packs/"), []).append(record)
     sealed = receive.bring_records(objects, link.remote, single)
@@ -73,7 +73,7 @@ def _bring_deltas(objects: Objects, link: Link, held: Sequence[Held]) -> list[Se
         return []
     with PackWriter(objects.tmp, objects.repo) as writer:
         for one in held:
-            payload = link.remote.place.get(str(one.file), one.start, one.length)
+            payload = link.remote.place.get(one.file, one.start, one.length)
             content = expand_against(payload[32:], _read_base(objects, link, payload[:32]), one.size)
             receive.check_record(Record(one.oid, PACKED, 0, 0, one.size, CHUNK), content)
             writer.append(one.oid, content, CHUNK)
@@ -85,7 +85,7 @@ def _read_base(objects: Objects, link: Link, oid: bytes) -> bytes:
     if object_tables.list_present(objects.db, [oid]):
         return objects.read(oid.hex())
     for one in link.mirror.find([oid]):
-        payload = link.remote.place.get(str(one.file), one.start, one.length)
+        payload = link.remote.place.get(one.file, one.start, one.length)
         if one.form == DELTA:
             return expand_against(payload[32:], _read_base(objects, link, payload[:32]), one.size)
         return receive.check_record(Record(oid, one.form, 0, 0, one.size, CHUNK), payload)

@@ -11,14 +11,15 @@ import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from memlake.errors import Conflict, Error, NotFound, Unavailable, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.layout import now
 from memlake.objects.leases import Lease
-from memlake.objects.purge import PurgeRecord
+from memlake.objects.purge import PurgeRecord, decode_purge
 from memlake.objects.swap import Moved
 from memlake.records import Lane, short
 from memlake.versions import tables
@@ -28,8 +29,10 @@ from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, RefMove, decode_batch, encode_batch, name_of
 from memlake.versions.sync.collect import Sending, collect, list_new_commits
 from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, obey_purges
+from memlake.versions.sync.purges import Erased, list_unsent, send_purges
+from memlake.versions.sync.receive import read_batches
 from memlake.versions.sync.remote import Progress, State
-from memlake.versions.sync.root import LogFile, PackFile, RefKey, Root, Target
+from memlake.versions.sync.root import LogFile, PackFile, RefKey, Root, Target, doom
 from memlake.versions.sync.upload import Upload
 from memlake.versions.trees.codec import LANES
 from memlake.versions.upkeep.gc import changes_in
@@ -61,10 +64,12 @@ class Pushed(NamedTuple):
     files: int = 0  # files that were stored
     is_first: bool = False
     rooms: Mapping[str, int] = {}
+    erased: Erased = Erased()  # what was purged here and is erased there now
+    purged: tuple[PurgeRecord, ...] = ()  # what was purged there and is erased here now
 
     @property
     def up_to_date(self) -> bool:
-        return not self.changes
+        return not (self.changes or self.erased.records)
 
 
 class _Work(NamedTuple):
@@ -80,21 +85,30 @@ def push(
     history: History, link: Link, request: Request, obey: Obey, progress: Progress | None = None, *,
     dry_run: bool = False, who: str = "",
 ) -> Pushed:  # fmt: skip
-    """Send refs and all they need. `obey` erases here what was purged there; that comes first."""
-    upload = Upload(history.objects, link.remote, progress)
+    """Send refs and all they need. What was purged there is erased here by `obey`, and what was purged here there; that
+    comes first."""
+    upload, purged = Upload(history.objects, link.remote, progress), list[PurgeRecord]()
+
+    def erase(record: PurgeRecord) -> None:
+        obey(record)
+        purged.append(record)
+
     lease = Lease(history.db, "push")  # gc must not join a pack while it is sent
     try:
+        erased = _erase(history, link, erase, dry_run=dry_run)
         for attempt in range(_TRIES):
-            work = _prepare(history, link, request, obey, dry_run=dry_run)
-            done = _describe(history, link, work)
+            work = _prepare(history, link, request, erase, dry_run=dry_run)
+            done = _describe(history, link, work)._replace(erased=erased, purged=tuple(purged))
             if dry_run or not work.changes:
                 return done
             batches = _finish_batches(history, work, who)
+            upload.begin(work.before.root.sweeps if work.before else 0)
             upload.send(work.sendings, [(name, data) for name, data, _ in batches])
-            after = _next_root(history, work, batches)
+            after = _next_root(history, work, batches, upload.stored)
             state = _swap(link, work, after, batches)
             if state is not None:
                 _note(history, link, state, work, batches)
+                _clean_up(history, link, state, obey, is_first=done.is_first)
                 return done._replace(files=len(upload.stored) + 1)
             disk.step(f"push lost a race ({attempt})")
     finally:
@@ -107,6 +121,22 @@ def push(
     )
 
 
+def _erase(history: History, link: Link, obey: Obey, *, dry_run: bool) -> Erased:
+    """Erase there what was purged here. Nothing is asked of the remote if it is known to have the records."""
+    unsent = list_unsent(history, link.mirror.root())
+    if dry_run:
+        return Erased(tuple(map(decode_purge, unsent.values())) if link.mirror.root() else ())
+    return send_purges(history, link, obey) if unsent else Erased()
+
+
+def _clean_up(history: History, link: Link, state: State, obey: Obey, *, is_first: bool) -> None:
+    """Tell a new remote what may never come back, and delete what attempts before this one left there."""
+    if is_first and list_unsent(history, state.root):
+        send_purges(history, link, obey)
+    with contextlib.suppress(Error):  # the push is done; the next one or a gc deletes them
+        link.remote.delete_doomed(state)
+
+
 def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_run: bool) -> _Work:
     remote = link.remote
     state = remote.load()
@@ -115,6 +145,9 @@ def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_
     else:
         check_repo(history, remote, state.root, link.mirror.root())
         obey_purges(history, remote, state.root, obey, dry_run=dry_run)
+        if not dry_run:
+            state = remote.delete_doomed(state)
+        _look_again(link, state.root)
     there = state.root.refs if state else {}
     changes = [change for key in request.refs if (change := _plan_ref(history, request, there, key))]
     for key in request.delete:
@@ -131,9 +164,20 @@ def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_
         def has(oids: Sequence[bytes], code: int = code, sent: set[bytes] = sent) -> set[bytes]:
             return link.mirror.list_held(oids, code) | (sent & set(oids))
 
-        sendings.append(collect(history, new, code, has))
+        sendings.append(collect(history, new, code, has, sweeps=state.root.sweeps if state else 0))
         seqs += new
     return _Work(state, sendings, changes, seqs)
+
+
+def _look_again(link: Link, root: Root) -> None:
+    """Do not take for granted what lay in files that are gone: rewritten or deleted by somebody."""
+    incoming = link.folder / "incoming"
+
+    def read(files: Sequence[LogFile]) -> Iterator[Batch]:
+        incoming.mkdir(parents=True, exist_ok=True)
+        return (batch for _, batch in read_batches(link.remote, files, root.repo, incoming))
+
+    link.mirror.look_again(root, read)
 
 
 def _oids_of(batch: Batch) -> list[bytes]:
@@ -242,7 +286,10 @@ def _raw(target: Target | None, lane: Lane) -> bytes | None:
     return bytes.fromhex(oid) if oid else None
 
 
-def _next_root(history: History, work: _Work, batches: Sequence[tuple[str, bytes, Batch]]) -> Root:
+def _next_root(
+    history: History, work: _Work, batches: Sequence[tuple[str, bytes, Batch]], stored: AbstractSet[str]
+) -> Root:
+    """The root after this push. What attempts before this one stored and nobody lists is doomed: it may be purged."""
     before = work.before.root if work.before else None
     changed: dict[RefKey, Target] = {}
     gone = {(change.kind, change.name) for change in work.changes if change.new is None}
@@ -259,14 +306,16 @@ def _next_root(history: History, work: _Work, batches: Sequence[tuple[str, bytes
             tuple(packs),
         )  # fmt: skip
     kept = tuple(file for file in before.log if file.name not in {one.name for one in log})
-    return before._replace(
+    root = before._replace(
         generation=before.generation + 1,
         token=batches[-1][2].token.hex(),
         refs={key: target for key, target in {**before.refs, **changed}.items() if key not in gone},
         log=(*kept, *log),
         packs=(*(pack for pack in before.packs if pack.name not in names), *packs),
-        condemned={name: time for name, time in before.condemned.items() if name not in names},
     )
+    condemned = {path: time for path, time in before.condemned.items() if path not in root.paths()}
+    left = {path for path in stored if not path.startswith("parts/")}  # batches tell of parts, perhaps those of others
+    return doom(root._replace(condemned=condemned), left - root.paths())
 
 
 def _swap(link: Link, work: _Work, root: Root, batches: Sequence[tuple[str, bytes, Batch]]) -> State | None:

@@ -101,13 +101,15 @@ def plan(objects: Objects, batches: Sequence[Batch], root: Root, wanted: Wanted)
     lists = {one.oid: one for batch in batches for one in batch.lists}
     for one in lists.values():
         decode_list(one.oid, one.data, one.size)
-    near = {oid for oid, one in lists.items() if wanted.below is None or one.size < wanted.below}
+    purged = {bytes.fromhex(oid) for oid in objects.find_purged(oid.hex() for oid in lists)}
+    near = {oid for oid, one in lists.items() if wanted.below is None or one.size < wanted.below} - purged
     chunks = {chunk for oid in near for chunk, _ in decode_list(oid, lists[oid].data)}
     away = set(lists.keys() - near)
     whole, single, parts, stays = list[Pack](), dict[str, list[Record]](), list[tuple[bytes, int]](), list[Record]()
     for pack in (pack for batch in batches for pack in batch.packs if pack.name in listed):
         records = _read_records(objects, pack, listed[pack.name])
         lacking = objects.find_missing(record.oid.hex() for record in records)
+        lacking -= objects.find_purged(lacking)  # a pack that holds what was erased here does not come whole
         fresh = [record for record in records if record.oid.hex() in lacking]
         wants = [record for record in fresh if _is_near(record, wanted, chunks)]
         stays += [record for record in fresh if record.role & OBJECT and not _is_near(record, wanted, chunks)]
@@ -118,7 +120,7 @@ def plan(objects: Objects, batches: Sequence[Batch], root: Root, wanted: Wanted)
     for part in (part for batch in batches for part in batch.parts):
         if wanted.below is not None and part.size >= wanted.below:
             away.add(part.oid)
-        elif objects.find_missing([part.oid.hex()]):
+        elif objects.find_missing([part.oid.hex()]) and not objects.find_purged([part.oid.hex()]):
             parts.append((part.oid, part.size))
     return Plan(whole, single, parts, frozenset(away), stays)
 
@@ -193,7 +195,7 @@ def _check_pack(pack: Pack, file: Path) -> None:
     if read_footer_bytes(place, file.name) != pack.footer:
         raise Corrupt(f"pack {pack.name[:10]} has another footer than its batch says.")
     records = [record for record in pack.read().records if record.form in (PACKED, PACKED_ZSTD)]
-    for group in _spans(records):
+    for group in spans(records):
         payloads = place.get_ranges(file.name, [(record.start, record.length) for record in group])
         for record, payload in zip(group, payloads, strict=True):
             check_record(record, payload)
@@ -228,7 +230,7 @@ def bring_records(objects: Objects, remote: Remote, single: Mapping[str, Sequenc
         name, group = job
         return remote.place.get_ranges(f"packs/{name}", [(record.start, record.length) for record in group])
 
-    jobs = [(name, group) for name, records in single.items() for group in _spans(records)]
+    jobs = [(name, group) for name, records in single.items() for group in spans(records)]
     try:
         for (_, group), payloads in in_parallel(read, jobs):
             for record, payload in zip(group, payloads, strict=True):
@@ -248,7 +250,7 @@ def bring_records(objects: Objects, remote: Remote, single: Mapping[str, Sequenc
     return made
 
 
-def _spans(records: Iterable[Record]) -> Iterator[list[Record]]:
+def spans(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records in the order they lie, a few megabytes at once."""
     group: list[Record] = []
     size = 0

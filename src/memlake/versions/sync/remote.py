@@ -23,13 +23,14 @@ from memlake.errors import Conflict, Corrupt, Denied, NotFound, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.places import Place
-from memlake.objects.swap import Swap, open_swap
+from memlake.objects.swap import Moved, Swap, open_swap
 from memlake.versions.sync import root as roots
 from memlake.versions.sync.root import Root, decode_root, encode_root
 
 AT_ONCE = 8  # files that are on their way at the same time
 KEPT_ROOTS = 1000
 _BLOCK = 4 << 20
+_GROUP = 64  # files that are deleted before the root is read again
 _OURS = ("root", "root.lock", "root.lock.wait", "roots/", "log/", "packs/", "parts/", "purges/")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -81,6 +82,26 @@ class Remote:
         data = encode_root(root)
         tag = self._swap.swap(data, before.tag if before else None)
         return State(root, data, tag)
+
+    def delete_doomed(self, state: State) -> State:
+        """Delete what a root, just read or swapped in, says is being deleted, then swap one that is done with it.
+
+        A doomed file is listed by no root, and whoever would list it must finish this first. So whoever dies here is
+        followed by the next push or gc.
+        """
+        while state.root.doomed:
+            group = set(state.root.doomed[:_GROUP])
+            for _ in in_parallel(self.place.delete, sorted(group)):
+                pass
+            state = self.get_root()
+            left = tuple(path for path in state.root.doomed if path not in group)
+            root = state.root._replace(generation=state.root.generation + 1, token=os.urandom(16).hex(), doomed=left)
+            try:
+                if len(left) < len(state.root.doomed):
+                    state = self.swap(root, state)
+            except Moved:
+                state = self.get_root()
+        return state
 
     def keep_copy(self, state: State, tmp: Path) -> None:
         """Keep a copy of a root that was swapped in, and drop the one that is too old. A failure loses nothing."""

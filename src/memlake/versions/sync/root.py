@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from memlake.errors import Corrupt, InvalidInput
@@ -14,6 +14,7 @@ from memlake.versions.paths import name_problem
 NAME = "root"
 FORMAT = 1
 _OID = re.compile(r"[0-9a-f]{64}")
+_PATH = re.compile(r"(log|packs|parts/[0-9a-f]{2})/[0-9a-f]{64}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST = 1_000_000  # files that a root may list
 _HUGE = 1 << 53
@@ -42,7 +43,11 @@ class PackFile(NamedTuple):
 
 
 class Root(NamedTuple):
-    """A state of a remote. `token` is of whoever wrote it; `needs` are commits that a bundle takes for granted."""
+    """A state of a remote. `token` is of whoever wrote it; `needs` are commits that a bundle takes for granted.
+
+    `condemned` are files that are not listed any more, with the time since when; who began to read earlier may still
+    want them. `doomed` are being deleted, so nobody may list them; `sweeps` counts how often files were doomed.
+    """
 
     repo: str
     salt: str
@@ -55,12 +60,26 @@ class Root(NamedTuple):
     purges: tuple[str, ...] = ()
     condemned: Mapping[str, int] = {}
     needs: tuple[str, ...] = ()
+    doomed: tuple[str, ...] = ()
+    sweeps: int = 0
+
+    def paths(self) -> set[str]:
+        """The files that it lists, by path. Parts are not among them: batches tell of those."""
+        return {f"log/{file.name}" for file in self.log} | {f"packs/{file.name}" for file in self.packs}
 
 
 def encode_root(root: Root) -> bytes:
     fields = {"format": FORMAT, **root._asdict()}
     fields["refs"] = {f"{kind}/{name}": list(target) for (kind, name), target in sorted(root.refs.items())}
     return json.dumps(fields, separators=(",", ":")).encode()
+
+
+def doom(root: Root, paths: Iterable[str]) -> Root:
+    """The root that says of these files that they are being deleted. It must not list them."""
+    fresh = set(paths) - set(root.doomed)
+    condemned = {path: time for path, time in root.condemned.items() if path not in fresh}
+    doomed = tuple(sorted({*root.doomed, *fresh}))
+    return root._replace(doomed=doomed, condemned=condemned, sweeps=root.sweeps + bool(fresh))
 
 
 def decode_root(data: bytes, where: str) -> Root:
@@ -102,8 +121,9 @@ def _read(fields: dict[str, Any]) -> Root:
     return Root(
         fields["repo"], fields["salt"], _number(fields["generation"]), fields["token"], fields["head"], refs, log,
         packs, tuple(map(_name, _list(fields, "purges"))),
-        {_name(name): _number(time) for name, time in fields["condemned"].items()},
-        tuple(map(_name, _list(fields, "needs"))),
+        {_path(path): _number(time) for path, time in fields["condemned"].items()},
+        tuple(map(_name, _list(fields, "needs"))), tuple(map(_path, _list(fields, "doomed"))),
+        _number(fields["sweeps"]),
     )  # fmt: skip
 
 
@@ -121,6 +141,12 @@ def _oid(value: object) -> str | None:
 def _name(value: object) -> str:
     if type(value) is not str or not _OID.fullmatch(value):
         raise ValueError(f"{value!r:.80} is not a hash")
+    return value
+
+
+def _path(value: object) -> str:
+    if type(value) is not str or not _PATH.fullmatch(value):
+        raise ValueError(f"{value!r:.80} is not a file of a remote")
     return value
 
 

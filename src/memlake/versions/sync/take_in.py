@@ -114,12 +114,14 @@ class Taker:
             fields = codec.unpack(data)
             changes, meta = fields[8], fields[9]
             self._named.update(meta.values())
+            self.commits += not self._history.has(
+                hashlib.sha256(data).hexdigest()
+            )  # a batch that was joined has old ones
             commit = self._history.adopt(data)
             if changes is None:
                 self._named.update(bytes.fromhex(c.new.oid) for c in self._history.changes(commit) if c.new)
             else:
                 self._named.update(new[:32] for _, _, new in changes if new is not None)
-            self.commits += 1
 
 
 def check_whole(objects: Objects, oid: bytes) -> None:

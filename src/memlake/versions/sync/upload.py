@@ -25,6 +25,13 @@ class Upload:
     def __init__(self, objects: Objects, remote: Remote, progress: Progress | None) -> None:
         self._objects, self._remote, self._progress = objects, remote, progress
         self.stored: set[str] = set()
+        self._sweeps: int | None = None
+
+    def begin(self, sweeps: int) -> None:
+        """Begin an attempt. After a deletion there parts may be gone; all else has new names."""
+        if sweeps != self._sweeps:
+            self.stored = {name for name in self.stored if not name.startswith("parts/")}
+        self._sweeps = sweeps
 
     def send(self, sendings: Sequence[Sending], batches: Sequence[tuple[str, bytes]]) -> None:
         """Store packs and parts, then batches: nothing is named before it is there."""
