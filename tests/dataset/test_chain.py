@@ -577,3 +577,8 @@ def test_a_method_that_a_chain_does_not_have_is_told_with_the_one_that_is_meant(
         getattr(chain, name)
     assert str(error.value) == f"a chain has no method {name!r}. {hint}"
     assert not hasattr(chain, name) and copy.copy(chain).to_values("x") == [1]
+
+
+def test_a_list_of_a_column_that_holds_nothing_is_a_list(ds: Datasets) -> None:
+    rows = ds.read_values(i=[None, None], s=["a", "b"]).group_by("s", x=func.list("i"))
+    assert sorted((row["s"], row["x"]) for row in rows.to_records()) == [("a", [None]), ("b", [None])]
