@@ -59,6 +59,9 @@ def decode_purge(data: bytes) -> PurgeRecord:
     try:
         _, repo, oids, loose, time, reason, who = msgpack.unpackb(data)
         named, others = (tuple(oid.hex() for oid in group) for group in (oids, loose))
+        are_texts = type(reason) is type(who) is str
+        if {*map(len, (*named, *others))} - {64} or type(time) is not int or abs(time) >> 58 or not are_texts:
+            raise ValueError("its values are of the wrong types")
         return PurgeRecord(str(uuid.UUID(bytes=repo)), named, others, time, reason, who)
     except (ValueError, TypeError, AttributeError, msgpack.UnpackException) as error:
         raise Corrupt("the record of a purge cannot be read.", hint="Run memlake fsck.") from error

@@ -310,7 +310,7 @@ class History:
         commit = codec.decode_commit(data)
         if self.has(commit.oid):
             return self.get(commit.oid)
-        if codec.encode_commit(commit) != data or len(commit.parents) > 2:
+        if not codec.is_sound(commit) or codec.encode_commit(commit) != data or len(commit.parents) > 2:
             raise Corrupt(f"commit {commit.oid} is not written as commits are. It was not taken in.")
         parents = tuple(self.get(parent) for parent in commit.parents)
         generation = 1 + max((parent.generation for parent in parents), default=0)
@@ -320,7 +320,10 @@ class History:
         for change in changes:
             if kind_at(check(change.path)).lane != commit.lane:
                 raise Corrupt(f"commit {commit.oid} changes {change.path!r}, which is of the other lane.")
-        planned = self.plan(parents[0] if parents else None, {change.path: change.new for change in changes})
+        edits = {change.path: change.new for change in changes}
+        if clash := self.find_clash(parents[0] if parents else None, edits) if commit.lane == "work" else None:
+            raise Corrupt(f"commit {commit.oid} has {clash[1]!r} inside the file {clash[0]!r}. It was not taken in.")
+        planned = self.plan(parents[0] if parents else None, edits)
         if planned.changes != changes or planned.root.hex() != commit.root:
             raise Corrupt(f"the changes of commit {commit.oid} do not lead to its tree. It was not taken in.")
         self.nodes.write(planned.nodes, keep=commit.lane == "work")

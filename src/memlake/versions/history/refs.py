@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgpack
 
-from memlake.errors import AlreadyExists, Conflict, InvalidInput, NotFound, pasted
+from memlake.errors import AlreadyExists, Conflict, Corrupt, InvalidInput, NotFound, pasted
 from memlake.objects.db import Database
 from memlake.objects.layout import now
 from memlake.records import Author, Branch, Commit, Lane, Move, Tag
@@ -191,6 +191,16 @@ def encode_tag_note(message: str, author: Author, time: int) -> bytes:
     return msgpack.packb([message, author.name, author.email, time])  # type: ignore[no-any-return]
 
 
+def decode_tag_note(note: bytes) -> tuple[str, Author, int]:
+    try:
+        message, name, email, time = codec.unpack(note)
+        if {type(message), type(name), type(email)} != {str} or type(time) is not int or not codec.is_time(time):
+            raise ValueError("its values are of the wrong types")
+        return message, Author(name, email), time
+    except (ValueError, TypeError) as error:
+        raise Corrupt("the note of a tag cannot be read.", hint="Run memlake fsck.") from error
+
+
 def tag_notes(db: Database) -> dict[str, str]:
     """What is noted of each tag, in hex, for undo."""
     return {name: note.hex() for name, _, _, note in tables.list_refs(db, TAG) if note is not None}
@@ -205,8 +215,7 @@ def set_tag_notes(db: Database, notes: Mapping[str, str]) -> None:
 def _tag(name: str, work: bytes | None, memory: bytes | None, note: bytes | None) -> Tag:
     if not note:
         return Tag(name, _hex(work), _hex(memory))
-    message, who, email, time = codec.unpack(note)
-    return Tag(name, _hex(work), _hex(memory), message, Author(who, email), time)
+    return Tag(name, _hex(work), _hex(memory), *decode_tag_note(note))
 
 
 def commit_of(history: History, oid: str | None) -> Commit | None:

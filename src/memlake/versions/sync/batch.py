@@ -21,11 +21,14 @@ import zstandard
 
 from memlake.errors import Corrupt
 from memlake.named_tuple import NamedTuple
-from memlake.objects.packs import Footer, decode_footer
+from memlake.objects.packs import NAME, Footer, decode_footer
+from memlake.versions.paths import name_problem
 from memlake.versions.trees.codec import LANES
 
 MAGIC = b"MLBATCH1"
 LARGEST = 192 << 20  # bytes that one batch unpacks to
+MOST = 1 << 20  # rows of one batch: a few stored bytes may claim this many, each of a hundred bytes in memory
+LONGEST_COMMIT = 4 << 20
 _ROOT_END = 37  # of a commit: the array of 11, the format, the lane and the root; then its parents
 _ONE_PARENT = b"\x91\xc4\x20"
 _FORMAT = 1
@@ -120,49 +123,85 @@ def decode_batch(name: str, data: bytes, repo: bytes) -> Batch:
         if not 0 <= size <= LARGEST:
             raise Corrupt(f"log/{name[:10]} claims to unpack to {size:,} bytes; at most {LARGEST:,} are read.")
         raw = zstandard.ZstdDecompressor().decompress(data[len(MAGIC) :], max_output_size=size)
-        fields = msgpack.unpackb(raw, strict_map_key=True)
-        batch = _read(name, fields)
-    except (zstandard.ZstdError, ValueError, TypeError, IndexError, RecursionError, msgpack.UnpackException) as error:
+        batch = _read(name, raw)
+    except (zstandard.ZstdError, ValueError, TypeError, msgpack.UnpackException) as error:
         raise Corrupt(f"log/{name[:10]} cannot be read: {error}.") from error
     if batch.repo != repo:
         raise Corrupt(f"log/{name[:10]} belongs to another repo, {batch.repo.hex()}.")
     return batch
 
 
-def _read(name: str, fields: list[Any]) -> Batch:
-    if type(fields) is not list or len(fields) != 12 or fields[0] != _FORMAT:
+def _read(name: str, raw: bytes) -> Batch:
+    """The values of a batch. They are read one by one: a list in a list could claim more memory than there is."""
+    reader = open_flat(raw)
+    count, version = reader.read_array_header(), reader.unpack()
+    if count != 12 or version != _FORMAT:
         raise Corrupt(f"log/{name[:10]} has a format that this memlake does not read.")
-    _, repo, token, lane, commits, *lists = fields
-    small, chunked, packs, parts, moves, purges, signatures = lists
+    repo, token, lane = reader.unpack(), reader.unpack(), reader.unpack()
+    left = MOST
+    groups: list[list[tuple[Any, ...]]] = []
+    for width in (2, 3, 5, 3, 4, 8, 0, 2):
+        groups.append(read_rows(reader, width, left))
+        left -= len(groups[-1])
+    if reader.tell() != len(raw):
+        raise ValueError("something follows it")
+    commits, small, lists, packs, parts, moves, purges, signatures = groups
     batch = Batch(
-        repo,
-        token,
-        lane,
-        _lengthen(commits),
-        [Small(*row) for row in small],
-        [ChunkList(*row) for row in chunked],
-        [Pack(*row) for row in packs],
-        [Part(*row) for row in parts],
-        [RefMove(*row) for row in moves],
-        purges,
-        [tuple(row) for row in signatures],
-    )
-    if type(repo) is not bytes or type(token) is not bytes or lane not in range(len(LANES)) or not _is_sound(batch):
+        repo, token, lane, _lengthen(commits), [Small(*row) for row in small], [ChunkList(*row) for row in lists],
+        [Pack(*row) for row in packs], [Part(*row) for row in parts], [RefMove(*row) for row in moves],
+        [row[0] for row in purges], [(row[0], row[1]) for row in signatures],
+    )  # fmt: skip
+    if type(repo) is not bytes or type(token) is not bytes or type(lane) is not int or not _is_sound(batch):
         raise Corrupt(f"log/{name[:10]} has values of the wrong types.")
     return batch
 
 
+def open_flat(data: bytes) -> msgpack.Unpacker:
+    """A reader of msgpack that holds no list in what `unpack` gives."""
+    reader = msgpack.Unpacker(max_array_len=0, max_map_len=0, max_buffer_size=max(len(data), 1))
+    reader.feed(data)
+    return reader
+
+
+def read_rows(reader: msgpack.Unpacker, width: int, most: int) -> list[tuple[Any, ...]]:
+    """A list of rows of plain values, each of this width; of values that are no rows, where it is 0."""
+    count, unpack, head = reader.read_array_header(), reader.unpack, reader.read_array_header
+    if count > most:
+        raise ValueError(f"it has {count:,} rows; at most {MOST:,} are read")
+    rows = []
+    for _ in range(count):
+        if width and head() != width:
+            raise ValueError("a row of it has another width")
+        rows.append(tuple([unpack() for _ in range(width or 1)]))
+    return rows
+
+
 def _is_sound(batch: Batch) -> bool:
     return (
-        all(type(one.content) is bytes and _are_facts(0, one.role, one.links) for one in batch.objects)
+        batch.lane in range(len(LANES))
+        and all(type(one.content) is bytes and _are_facts(0, one.role, one.links) for one in batch.objects)
         and all(
             _is_oid(one.oid) and type(one.data) is bytes and _are_facts(one.size, one.role, one.links)
             for one in batch.lists
         )
         and all(_is_oid(one.oid) and _are_facts(one.size, one.role, one.links) for one in batch.parts)
-        and all(type(one.name) is str and type(one.footer) is bytes and type(one.size) is int for one in batch.packs)
+        and all(_is_pack(pack) for pack in batch.packs)
+        and all(_is_move(move) for move in batch.moves)
         and all(type(purge) is bytes for purge in batch.purges)
+        and all(_is_oid(commit) and type(signature) is bytes for commit, signature in batch.signatures)
     )
+
+
+def _is_pack(pack: Pack) -> bool:
+    is_named = type(pack.name) is str and NAME.fullmatch(pack.name) is not None
+    return is_named and type(pack.size) is int and type(pack.footer) is bytes
+
+
+def _is_move(move: RefMove) -> bool:
+    is_named = move.kind in (0, 1) and type(move.name) is str and not name_problem(move.name)
+    are_commits = all(oid is None or _is_oid(oid) for oid in (move.old, move.new))
+    texts = (move.action, move.who)
+    return is_named and are_commits and move.lane in (0, 1) and type(move.time) is int and {*map(type, texts)} == {str}
 
 
 def _is_oid(value: object) -> bool:
@@ -187,8 +226,10 @@ def _shorten(commits: Sequence[bytes]) -> list[list[Any]]:
 def _lengthen(rows: Sequence[Sequence[Any]]) -> list[bytes]:
     before, commits = b"", list[bytes]()
     for is_next, short in rows:
-        if type(short) is not bytes:
-            raise TypeError("a commit is not bytes")
+        if type(short) is not bytes or is_next not in ((0, 1) if before else (0,)):
+            raise TypeError("a commit of it is none")
+        if len(short) > LONGEST_COMMIT:
+            raise ValueError(f"a commit of it has {len(short):,} bytes; at most {LONGEST_COMMIT:,} are read")
         data = short[: _ROOT_END + 3] + before + short[_ROOT_END + 3 :] if is_next else short
         commits.append(data)
         before = hashlib.sha256(data).digest()

@@ -164,6 +164,8 @@ def _track(history: History, name: str, root: Root, wanted: Wanted) -> tuple[tup
     """Let our refs follow those of the remote. A tag that is here and names something else stays."""
     for key, target in root.refs.items():
         _check_target(history, key, target, wanted)
+        if target.note:
+            refs.decode_tag_note(bytes.fromhex(target.note))
     old = list_tracked(history, name)
     new = {
         branch: target if wanted.memories else target._replace(memory=None)

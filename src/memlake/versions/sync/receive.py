@@ -12,14 +12,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+import msgpack
+
 from memlake.errors import Corrupt, NotFound
 from memlake.named_tuple import NamedTuple
 from memlake.objects.chunks import decode_list
 from memlake.objects.packs import (
     CHUNKED,
     DELTA,
+    LARGEST,
     LIMIT,
     LOG,
+    MAGIC,
     OBJECT,
     PACKED,
     PACKED_ZSTD,
@@ -32,7 +36,7 @@ from memlake.objects.packs import (
 )
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects, part_name
-from memlake.versions.sync.batch import Batch, Pack, decode_batch
+from memlake.versions.sync.batch import MOST, Batch, Pack, decode_batch, open_flat, read_rows
 from memlake.versions.sync.remote import Progress, Remote, in_parallel
 from memlake.versions.sync.root import LogFile, Root
 
@@ -40,7 +44,7 @@ Row = TypeVar("Row")
 _LARGEST_BATCH = 96 << 20  # bytes of a batch as it is stored
 _SPAN = 8 << 20
 _GROUP = 4000
-_FORMS = (PACKED, PACKED_ZSTD, DELTA, CHUNKED, PART)
+_FORMS = (PACKED, PACKED_ZSTD, DELTA)
 _MOSTLY = 0.5  # the share of a pack from which on it comes whole
 
 
@@ -78,7 +82,10 @@ def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Pa
         pass
     for file in wanted:
         try:
-            yield file, decode_batch(file.name, (folder / file.name).read_bytes(), uuid.UUID(repo).bytes)
+            batch = decode_batch(file.name, (folder / file.name).read_bytes(), uuid.UUID(repo).bytes)
+            if batch.lane != file.lane:
+                raise Corrupt(f"log/{file.name[:10]} is of another lane than the root says.")
+            yield file, batch
         except Corrupt as error:
             (folder / file.name).unlink(missing_ok=True)  # it may have been damaged here
             raise Corrupt(f"{remote.url}: {error.message} Nothing was changed.") from error
@@ -130,17 +137,30 @@ def _is_near(record: Record, wanted: Wanted, chunks: set[bytes]) -> bool:
 
 
 def _read_records(objects: Objects, pack: Pack, size: int) -> list[Record]:
-    """The records of a pack that are objects or chunks, each within the file."""
+    """The records of a pack that are objects or chunks, each within the file and behind the one before."""
+    try:
+        reader = open_flat(pack.footer)
+        reader.read_array_header(), reader.unpack(), reader.unpack(), read_rows(reader, 7, MOST)
+    except (ValueError, msgpack.UnpackException) as error:
+        raise Corrupt(f"the footer of pack {pack.name[:10]} makes no sense: {error}. Nothing was changed.") from error
     footer = pack.read()
     if footer.repo != objects.repo:
         raise Corrupt(f"pack {pack.name[:10]} belongs to another repo, {footer.repo}. Nothing was changed.")
-    for record in footer.records:
-        inside = record.start >= 0 and record.length >= 0 and record.start + record.length <= size
-        is_known = record.form in _FORMS and (record.form in (CHUNKED, PART) or 0 <= record.size <= LIMIT)
-        is_known = is_known and record.role in (1, 2, 3, LOG) and len(record.links or b"") % 32 == 0
-        if pack.size != size or not (inside and is_known) or len(record.oid) != 32:
+    records = sorted(
+        (record for record in footer.records if record.role != LOG and record.form not in (CHUNKED, PART)),
+        key=lambda record: record.start,
+    )
+    end = len(MAGIC)
+    for record in records:
+        least, most = (32, LARGEST) if record.form == DELTA else (0, LIMIT)
+        is_known = record.form in _FORMS and record.role in (1, 2, 3) and len(record.links or b"") % 32 == 0
+        inside = record.start >= end and record.length >= least and 0 <= record.size <= most
+        end = record.start + record.length
+        if not (is_known and inside) or len(record.oid) != 32 or pack.size != size:
             raise Corrupt(f"pack {pack.name[:10]} says of itself what cannot be. Nothing was changed.")
-    return [record for record in footer.records if record.role != LOG and record.form not in (CHUNKED, PART)]
+    if end > size - len(pack.footer) - 16:
+        raise Corrupt(f"pack {pack.name[:10]} says of itself what cannot be. Nothing was changed.")
+    return records
 
 
 # -- bringing files ---------------------------------------------------------------------------------
@@ -206,7 +226,16 @@ def check_record(record: Record, payload: bytes) -> bytes:
     content = expand(payload, record.size) if record.form == PACKED_ZSTD else payload
     if len(content) != record.size or hashlib.sha256(content).digest() != record.oid:
         raise Corrupt(f"object {record.oid.hex()[:10]} does not match its hash.")
+    check_links(record.oid, content, record.links)
     return content
+
+
+def check_links(oid: bytes, content: bytes, links: bytes | None) -> None:
+    """Whether what an object is said to need is named in it. Whoever sent it could keep alive what they like."""
+    for at in range(0, len(links or b""), 32):
+        link = (links or b"")[at : at + 32]
+        if link not in content and link.hex().encode() not in content:
+            raise Corrupt(f"object {oid.hex()[:10]} links to what its content does not name.")
 
 
 def bring_part(objects: Objects, remote: Remote, oid: bytes, size: int) -> None:

@@ -17,7 +17,7 @@ from memlake.objects.packs import AWAY, CHUNKED, DELTA, LOG, PART, Record, Seale
 from memlake.objects.store import Objects, encode_inline
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, ChunkList
-from memlake.versions.sync.receive import Plan
+from memlake.versions.sync.receive import Plan, check_links
 from memlake.versions.trees import codec
 
 _SPAN = 8 << 20
@@ -34,7 +34,9 @@ class Taker:
         self._whole = {pack.name for pack in planned.whole}
         self._now = tick(self._db)
         self._named: set[bytes] = set()
+        self._sizes: dict[bytes, int] = {}  # of files, as their entries say
         self._lists: list[ChunkList] = []
+        self._deltas: list[bytes] = []
         self.commits = self.objects = 0
         for sealed in made:
             self._add_pack(sealed.name, sealed.size, sealed.records)
@@ -49,18 +51,31 @@ class Taker:
         self._add_lists(batch.lists)
         self._add_parts(batch)
         if batch.lane == 0 or memories:
-            self._add_commits(batch.commits)
+            self._add_commits(batch)
         return oids
 
     def finish(self) -> None:
-        """Check what can be checked only now: that nothing is lacking, and that chunks make up their objects."""
-        for group in _groups(sorted(self._named)):
-            missing = self._objects.find_missing(oid.hex() for oid in group)
+        """Check what can be checked only now: that nothing is lacking, and that chunks and deltas make up objects."""
+        for group in _groups(sorted(self._named | self._sizes.keys())):
+            sizes = self._objects.sizes(oid.hex() for oid in group)
+            missing = {oid.hex() for oid in group} - sizes.keys()
             missing -= self._objects.find_purged(missing)
             if missing:
                 raise Corrupt(f"object {min(missing)} is needed and was not sent. Nothing was changed.")
+            for oid in group:
+                if oid in self._sizes and sizes.get(oid.hex(), self._sizes[oid]) != self._sizes[oid]:
+                    raise Corrupt(
+                        f"a commit says that object {oid.hex()[:10]} has {self._sizes[oid]:,} bytes, but it has "
+                        f"{sizes[oid.hex()]:,}. Nothing was changed."
+                    )
         for one in self._lists:
             check_whole(self._objects, one.oid)
+        for group in _groups(self._deltas):
+            bases = {oid: object_tables.find_base(self._db, oid) for oid in group}
+            away = {oid for oid, _, _ in object_tables.list_away(self._db, filter(None, bases.values()))}
+            for oid in group:
+                if bases[oid] is not None and bases[oid] not in away:  # else it is checked when its base comes
+                    self._objects.read(oid.hex())
 
     def _add_pack(self, name: str, size: int, records: Sequence[Record]) -> None:
         id = object_tables.add_pack(self._db, name, size)
@@ -69,6 +84,7 @@ class Taker:
             (r.oid, r.size, r.form, r.role, id, r.start, r.length, self._now, r.links, self._base(name, r))
             for r in kept
         )
+        self._deltas += [record.oid for record in kept if record.form == DELTA]
 
     def _base(self, name: str, record: Record) -> bytes | None:
         return self._objects.packs.get(name, record.start, 32) if record.form == DELTA else None
@@ -79,7 +95,7 @@ class Taker:
             oid = hashlib.sha256(one.content).digest()
             oids.append(oid)
             form, payload = encode_inline(one.content)
-            _check_links(oid, one.content, one.links)
+            check_links(oid, one.content, one.links)
             rows.append((oid, len(one.content), form, one.role, None, None, None, self._now, one.links, payload))
         self._put(rows)
         return oids
@@ -104,24 +120,32 @@ class Taker:
     def _put(self, rows: Iterable[Sequence[Any]]) -> None:
         """Store rows but those of what was purged here."""
         listed = list(rows)
+        for row in listed:
+            links = row[8] or b""
+            self._named.update(links[at : at + 32] for at in range(0, len(links), 32))
         for group in _groups(listed):
             dead = {row[0] for row in object_tables.list_tombstones_of(self._db, [row[0] for row in group])}
             object_tables.put_objects(self._db, [row for row in group if row[0] not in dead])
         self.objects += len(listed)
 
-    def _add_commits(self, commits: Sequence[bytes]) -> None:
-        for data in commits:
+    def _add_commits(self, batch: Batch) -> None:
+        for data in batch.commits:
             fields = codec.unpack(data)
-            changes, meta = fields[8], fields[9]
-            self._named.update(meta.values())
-            self.commits += not self._history.has(
-                hashlib.sha256(data).hexdigest()
-            )  # a batch that was joined has old ones
+            if type(fields) is not list or len(fields) != 11 or fields[1] != batch.lane:
+                raise Corrupt("a commit was sent among those of another lane. Nothing was changed.")
+            # A batch that was joined has old ones.
+            self.commits += not self._history.has(hashlib.sha256(data).hexdigest())
             commit = self._history.adopt(data)
-            if changes is None:
-                self._named.update(bytes.fromhex(c.new.oid) for c in self._history.changes(commit) if c.new)
-            else:
-                self._named.update(new[:32] for _, _, new in changes if new is not None)
+            self._named.update(map(bytes.fromhex, commit.meta.values()))
+            for change in self._history.changes(commit):
+                if change.new is not None and change.new.kind == "file":
+                    self._note_size(bytes.fromhex(change.new.oid), change.new.size)
+                elif change.new is not None:
+                    self._named.add(bytes.fromhex(change.new.oid))
+
+    def _note_size(self, oid: bytes, size: int) -> None:
+        if self._sizes.setdefault(oid, size) != size:
+            raise Corrupt(f"commits say that object {oid.hex()[:10]} has two sizes. Nothing was changed.")
 
 
 def check_whole(objects: Objects, oid: bytes) -> None:
@@ -137,13 +161,6 @@ def check_whole(objects: Objects, oid: bytes) -> None:
             batch.clear()
     if digest.digest() != oid:
         raise Corrupt(f"the chunks of object {oid.hex()[:10]} do not make it up. Nothing was changed.")
-
-
-def _check_links(oid: bytes, content: bytes, links: bytes | None) -> None:
-    for at in range(0, len(links or b""), 32):
-        link = (links or b"")[at : at + 32]
-        if link not in content and link.hex().encode() not in content:
-            raise Corrupt(f"object {oid.hex()[:10]} links to what its content does not name. Nothing was changed.")
 
 
 def _groups(rows: Sequence[Item]) -> Iterator[Sequence[Item]]:

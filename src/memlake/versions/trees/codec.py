@@ -19,6 +19,7 @@ from memlake.versions.kinds import CODES, NAMES
 
 LANES: tuple[Lane, ...] = ("work", "memory")
 CHANGES_INLINE = 64 << 10
+_EARLIEST, _LATEST = -62_000_000_000_000_000, 253_000_000_000_000_000  # in any time zone, years that a calendar has
 
 
 def encode_entry(entry: Entry) -> bytes:
@@ -99,6 +100,23 @@ def decode_commit(data: bytes, seq: int = 0) -> Commit:
         )
     except (ValueError, TypeError, IndexError, AttributeError, msgpack.UnpackException) as error:
         raise Corrupt(f"commit {seq} (in order) cannot be read.", hint="Run memlake fsck.") from error
+
+
+def is_sound(commit: Commit) -> bool:
+    """Whether every value of a decoded commit is one that memlake writes: a stranger may have made it."""
+    oids = (commit.root, *commit.parents, *(() if commit.other is None else (commit.other,)), *commit.meta.values())
+    paths = () if commit.changes is None else (change.path for change in commit.changes)
+    return (
+        all(type(oid) is str and len(oid) == 64 for oid in oids)
+        and all(type(text) is str for text in (*commit.author, commit.message, *commit.meta, *paths))
+        and type(commit.time) is type(commit.generation) is int
+        and is_time(commit.time)
+        and (commit.changes is not None or "changes" in commit.meta)
+    )
+
+
+def is_time(time: int) -> bool:
+    return _EARLIEST <= time <= _LATEST
 
 
 def unpack(data: bytes) -> Any:
