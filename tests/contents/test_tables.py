@@ -13,7 +13,7 @@ from memlake.contents import tables
 from memlake.contents.content import Content, Unreadable, open_file
 from memlake.contents.explain import How
 from memlake.contents.file_types import find_type
-from memlake.rows.compare import RowChange, TableDiff
+from memlake.rows.compare import Key, RowChange, TableDiff
 
 
 def make_file(folder: Path, name: str, data: str | bytes) -> Content:
@@ -209,3 +209,17 @@ def test_leaves_are_found_by_name_however_many_columns_there_are(tmp_path: Path)
         )
     found = tables.diff(*(open_file("t.parquet", tmp_path / f"{side}.parquet") for side in (0, 1)), How())
     assert (found.old_rows, found.new_rows, found.is_empty) == (2, 2, False)
+
+
+def test_a_row_that_was_doubled_does_not_hide_the_key(tmp_path: Path) -> None:
+    rows = [f"{number:03},{number % 7}\n" for number in range(100)]
+    new = rows.copy()
+    new[3] = "003,9\n"
+    new.insert(50, new[49])
+    for sides, counts in (((rows, new), (1, 0)), ((new, rows), (0, 1))):
+        found = diff(tmp_path, *("iata,gates\n" + "".join(side) for side in sides))
+        assert (found.key, found.changed, found.cells) == (Key(("iata",), "nearly"), 1, {"gates": 1})
+        assert (found.added, found.removed) == counts
+        assert any("the key is not unique" in note for note in found.notes)
+    half = [*rows[:90], *rows[:10]]  # one row in ten is doubled: that is no key
+    assert diff(tmp_path, "iata,gates\n" + "".join(rows), "iata,gates\n" + "".join(half)).key.columns == ()

@@ -18,6 +18,7 @@ from memlake.named_tuple import NamedTuple
 
 _SMALL = 16_000_000  # values of a matrix whose rank is looked for
 _RANKS = (1, 2, 4, 8, 16, 32, 64)
+_BROAD = 0.5  # share of changed values beyond which the rank of a change is looked for
 _LEFT = 1e-3  # share of a change that a low rank may leave unexplained: rounding to 16 bits leaves about this
 
 
@@ -159,8 +160,10 @@ def _measure(name: str, was: Tensor, now: Tensor) -> tuple[TensorChange, _Norms]
                 blocks.append(change.astype(np.float32))
     norms = _Norms(math.sqrt(norm), math.sqrt(moved))
     relative = norms.change / norms.old if norms.old else math.inf
-    rank = _find_rank(np.concatenate(blocks).reshape(was.shape[0], -1)) if blocks and math.isfinite(moved) else None
     share = differing / max(was.values, 1)
+    # A few changed rows are of low rank, too, but that is not what anybody wants to know of them.
+    is_broad = share > _BROAD and math.isfinite(moved)
+    rank = _find_rank(np.concatenate(blocks).reshape(was.shape[0], -1)) if blocks and is_broad else None
     return plain._replace(changed=share, relative=relative, largest=largest, rank=rank), norms
 
 

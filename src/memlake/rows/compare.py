@@ -28,6 +28,7 @@ Numbers = npt.NDArray[np.int64]
 NO_ROWS: Numbers = np.empty(0, np.int64)
 _LIKELY = ("id", "key", "uuid", "guid", "uid", "pk", "index")  # names of columns that are keys where they are unique
 _SAMPLE = 10_000  # rows that show of most columns that they are not unique
+_NEARLY = 0.95  # share of rows with a value of their own by which a column without nulls may be a key
 _ALIKE = 0.9  # share of equal values by which a column that went and one that came are one, renamed
 _KEPT = 512 << 20  # bytes of columns that are kept because they are often needed again
 
@@ -75,7 +76,7 @@ class RowChange(NamedTuple):
 
 
 class Key(NamedTuple):
-    """The columns that tell which row is which, and who says so: given, declared, or found."""
+    """The columns that tell which row is which, and who says so: given, declared, found, or nearly (unique)."""
 
     columns: tuple[str, ...] = ()
     origin: str = ""
@@ -301,15 +302,22 @@ class Comparison:
         return self._find_key(pairs)
 
     def _find_key(self, pairs: Sequence[Pair]) -> Key:
-        """The first column that is unique on both sides and mostly the same on them, likely names first."""
+        """The first column that is unique on both sides and mostly the same on them, likely names first.
+
+        Else the first that is nearly so: a row that somebody doubled should not hide what else changed.
+        """
+        near = Key()
         for pair in list_candidates(pairs, self.inner):
             old = self.sides[0].read(pair, 0, self.sides[0].rows)
-            if not is_unique(old):
+            if (share := measure_unique(old)) < _NEARLY:
                 continue
             new = self._read_new(pair, old)
-            if old.equals(new) or (is_unique(new) and has_overlap(old, new)):
-                return Key((pair.new,), "found")
-        return Key()
+            share = min(share, 1 if old.equals(new) else measure_unique(new))
+            if share >= _NEARLY and (old.equals(new) or has_overlap(old, new)):
+                if share == 1:
+                    return Key((pair.new,), "found")
+                near = near if near.columns else Key((pair.new,), "nearly")
+        return near
 
     def _read_new(self, pair: Pair, old: pa.ChunkedArray) -> pa.ChunkedArray:
         """A column of the new side, which is not read if it is surely that of the old."""
@@ -633,12 +641,21 @@ def list_candidates(pairs: Sequence[Pair], first: Collection[str] = ()) -> list[
     return sorted(usable, key=lambda pair: (pair.new not in first, *_key_rank(pair.new)))
 
 
-def is_unique(column: pa.ChunkedArray) -> bool:
+def measure_unique(column: pa.ChunkedArray) -> float:
+    """How many different values a column has for each row: 1 if it is unique. Below _NEARLY it is only about that."""
     if column.null_count:
-        return False
-    if pc.all(pc.less(column.slice(0, max(len(column) - 1, 0)), column.slice(1))).as_py():
-        return True  # each is larger than the one before it, as keys mostly are: far cheaper to see
-    return all(int(pc.count_distinct(some).as_py()) == len(some) for some in (column.slice(0, _SAMPLE), column))
+        return 0
+    if len(column) <= 1:
+        return 1
+    if pc.all(pc.less(column.slice(0, len(column) - 1), column.slice(1))).as_py():
+        return 1  # each is larger than the one before it, as keys mostly are: far cheaper to see
+    shares = (int(pc.count_distinct(some).as_py()) / len(some) for some in (column.slice(0, _SAMPLE), column))
+    first = next(shares)
+    return first if first < _NEARLY or len(column) <= _SAMPLE else next(shares)
+
+
+def is_unique(column: pa.ChunkedArray) -> bool:
+    return measure_unique(column) == 1
 
 
 def has_overlap(old: pa.ChunkedArray, new: pa.ChunkedArray) -> bool:

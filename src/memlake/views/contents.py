@@ -30,7 +30,10 @@ if TYPE_CHECKING:
     from memlake.rows.compare import ColumnChange, RowChange, TableDiff
 
 _WIDE = 110
-_ORIGINS = {"given": "", "declared": ", as .memlakeattributes says", "found": ", which is unique on both sides"}
+_ORIGINS = {
+    "given": "", "declared": ", as .memlakeattributes says", "found": ", which is unique on both sides",
+    "nearly": ", which is nearly unique",
+}  # fmt: skip
 
 
 def explained_lines(style: Style, explanation: Explanation) -> Iterator[str]:
