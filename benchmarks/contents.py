@@ -6,12 +6,14 @@
 
 A row is one function that returns what each contestant does, and one line of ROWS. Imports and the making of the files
 are not counted; reading the files is. Each contestant runs in a fresh process, in turns, and the least of the rounds
-counts, since load only ever adds.
+counts, since load only ever adds. Oxen and daff are installed into environments of their own, and left out with
+the reason where that fails; each counts its own CPU seconds, without starting Python and importing it.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import os
 import resource
@@ -24,6 +26,7 @@ from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
+import peers
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -35,6 +38,9 @@ from memlake.contents.explain import How
 from memlake.contents.merged import MergeHow
 
 Work = Callable[[], object]
+HERE = Path(__file__).resolve().parent
+CACHE = Path("~/.cache/memlake-bench").expanduser()
+PEERS = {"Oxen": "oxenai", "daff": "daff"}  # those that compare tables; the packages they come in
 
 
 class Row(NamedTuple):
@@ -71,6 +77,16 @@ def make_tables(folder: Path, rows: int) -> None:
         pq.write_table(table, folder / f"{side}.parquet")
         pa_csv.write_csv(table, folder / f"{side}.csv", pa_csv.WriteOptions(quoting_style="none"))
         table.to_pandas().to_json(folder / f"{side}.jsonl", orient="records", lines=True)
+
+
+def run_peer(cache: Path, name: str, old: Path, new: Path) -> Mapping[str, float]:
+    """What a peer says a diff cost it: it prints that as its last line."""
+    command = [str(cache / PEERS[name] / "bin/python"), str(HERE / "contents_peers.py"), name, str(old), str(new)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["it failed"])[-1])
+    found: Mapping[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
 
 
 def diff_tables(form: str) -> Callable[[Path, int], Mapping[str, Work]]:
@@ -111,6 +127,9 @@ def diff_tables(form: str) -> Callable[[Path, int], Mapping[str, Work]]:
         if form != "parquet":
             command = ["git", "diff", "--no-index", "--stat", str(old), str(new)]
             contestants["git diff --no-index"] = lambda: subprocess.run(command, capture_output=True, check=False)
+        for name in ("Oxen", "daff") if form == "csv" else ("Oxen",) if form == "parquet" else ():
+            if (CACHE / PEERS[name]).exists():
+                contestants[name] = functools.partial(run_peer, CACHE, name, old, new)
         return contestants
 
     return make
@@ -155,7 +174,8 @@ FIXTURES: tuple[Callable[[Path, int], None], ...] = (make_tables,)
 def measure_here(work: Work) -> dict[str, float]:
     """CPU seconds of this process and its children, and the most memory it held, in MB."""
     before = _read_cpu()
-    work()
+    if isinstance(found := work(), dict) and found.keys() == {"cpu", "memory"}:
+        return found  # a peer, by its own clock
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"cpu": _read_cpu() - before, "memory": most}
 
@@ -211,6 +231,8 @@ def main() -> None:
         for make in FIXTURES:
             make(asked.work, asked.size)
         return
+    for package in PEERS.values():
+        peers.installed(CACHE, package)
     size = asked.size // 10 if asked.quick else asked.size
     with tempfile.TemporaryDirectory(dir=asked.work) as folder:
         # In a process of its own: the kernel counts the memory of a parent as that of its children.
