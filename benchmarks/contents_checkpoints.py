@@ -51,10 +51,10 @@ def write_checkpoint(file: Path, tensors: int, changed: range | tuple[()]) -> No
 
 def open_sides(root: Path, repo: ml.Repo, what: str) -> tuple[Content, Content]:
     objects, (new, old) = repo._history.objects, list(repo.log())
-    before = open_stored(objects, "m.safetensors", repo.entry("m.safetensors", old.oid))
+    before = open_stored(objects, "m.safetensors", repo.objects.at("m.safetensors", old.oid))
     if what == "working file":
         return before, open_file("m.safetensors", root / "m.safetensors")
-    return before, open_stored(objects, "m.safetensors", repo.entry("m.safetensors", new.oid))
+    return before, open_stored(objects, "m.safetensors", repo.objects.at("m.safetensors", new.oid))
 
 
 def measure(root: Path, what: str) -> None:

@@ -44,7 +44,7 @@ def setup(repo: str, lane: str, paths: int) -> dict[str, Any]:
     names = [work_path(n) if lane == "work" else memory_path(n, random) for n in range(paths)]
     with ml.init(repo) as lake:
         first = lake.write({names[0]: b"the same content at every path"}, "first")
-        entry = lake.changes(first)[0].new
+        entry = lake.show(first).changes[0].new
         cpu = clock(lambda: lake.write(dict.fromkeys(names[1:], entry), "all of them"))
     return {"cpu": cpu, "peak": peak_memory()}
 
@@ -109,14 +109,14 @@ def diff(repo: str, old: str, new: str) -> dict[str, Any]:
         warm = min(clock(lambda: lake.diff(old, new)) for _ in range(5))
         found = len(lake.diff(old, new))
     with ml.open(repo) as lake:  # by their trees, as commits of two branches are compared; lists answer the others
-        ends = lake.commit_at(old), lake.commit_at(new)
+        ends = lake.show(old).commit, lake.show(new).commit
         trees = clock(lambda: lake._history.diff(*ends))
     return {"cold": cold, "warm": warm, "trees": trees, "imports": imports, "changes": found}
 
 
 def branches(repo: str, count: int, prefix: str) -> dict[str, Any]:
     with ml.open(repo) as lake:
-        every = [clock(lambda n=n: lake.branch(f"{prefix}-{n}")) for n in range(count)]  # type: ignore[misc]
+        every = [clock(lambda n=n: lake.branches.create(f"{prefix}-{n}")) for n in range(count)]  # type: ignore[misc]
     return {"cpu": statistics.fmean(every), "median": statistics.median(every)}
 
 

@@ -79,8 +79,8 @@ def a_first_commit() -> None:
     run("add", "data", "models", "params.json")
     run("commit", "-m", "First data and model", "--metric", "accuracy=0.81", "--uses", "data/train.csv")
     with ml.open() as repo:
-        noted = repo.about("data/train.csv")
-        used = repo.meta(repo.commit_at(), "uses")
+        noted = repo.show().about("data/train.csv")
+        used = repo.show().uses
     columns = ", ".join(f"{name} {kind}" for name, kind in noted.schema) if noted else "?"
     told(f"noted by itself: data/train.csv is {noted.media if noted else '?'} with columns {columns}")
     told(f"the commit says what it was made from: {used[0]['path']} at {used[0]['oid'][:10]}")
@@ -129,7 +129,7 @@ def a_conflict() -> None:
 def an_agent_beside_us() -> None:
     chapter("An agent remembers 300 things between two commits of ours, and finds them again")
     with ml.open() as repo:
-        before = repo.commit_at("HEAD~1")
+        before = repo.show("HEAD~1").commit
     with ml.Agent(agent_id="bot") as agent:
         began = time.process_time()
         for number in range(300):
@@ -140,7 +140,7 @@ def an_agent_beside_us() -> None:
         best = agent.search_memory("how many epochs did run 123 take", top_k=1)[0]
         told(f"agent.search_memory(...)[0] -> {best['content']!r}")
     with ml.open() as repo:
-        told(f"HEAD~1 was {before.oid[:10]} before and is {repo.commit_at('HEAD~1').oid[:10]} now")
+        told(f"HEAD~1 was {before.oid[:10]} before and is {repo.show('HEAD~1').commit.oid[:10]} now")
     put("notes.md", "The agent takes notes; we commit files.\n")
     run("add", "notes.md")
     run("commit", "-m", "Say who takes notes")

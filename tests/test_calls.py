@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import time
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,28 @@ import pytest
 import memlake as ml
 from memlake.calls import check_types
 from memlake.records import Change
+from memlake.repo.part import Part
 
-METHODS = {
-    name: member
+
+def _find_part(member: property) -> type | None:
+    """The class that a property says it gives, if it is a part of a repo."""
+    name = member.fget.__wrapped__.__annotations__["return"]  # type: ignore[union-attr]
+    for module in ("bisect", "promotions", "refs", "remotes", "stash", "stored_objects", "upkeep"):
+        found = getattr(importlib.import_module(f"memlake.repo.{module}"), name, None)
+        if isinstance(found, type) and issubclass(found, Part):
+            return found
+    return None
+
+
+PARTS = {  # the properties of Repo that give verbs of their own, and what they give
+    name: given
     for name, member in vars(ml.Repo).items()
+    if isinstance(member, property) and (given := _find_part(member)) is not None
+}
+METHODS = {
+    f"{part}.{name}" if part else name: member
+    for part, owner in {"": ml.Repo, **PARTS}.items()
+    for name, member in vars(owner).items()
     if not name.startswith("_") and inspect.isfunction(member) and name != "close"
 }
 PROPERTIES = [name for name, member in vars(ml.Repo).items() if isinstance(member, property)]
@@ -35,7 +55,13 @@ def repo(here: Path) -> Iterator[ml.Repo]:
 def good(parameter: inspect.Parameter, repo: ml.Repo) -> Any:
     """A value the parameter takes."""
     text = str(parameter.annotation)
-    samples = {"Commit": repo.commit_at("HEAD"), "Mapping": {}, "Sequence": (), "bool": False, "int": 0, "Lane": "work"}
+    samples = {
+        "Mapping": {},
+        "Sequence": (),
+        "bool": False,
+        "int": 0,
+        "Lane": "work",
+    }
     samples["tuple"] = ("HEAD", "HEAD")
     samples["Change"] = Change("files/a", None, None)
     return next((value for name, value in samples.items() if text.startswith(name)), "a")
@@ -53,11 +79,11 @@ def test_a_value_of_a_wrong_type_is_refused_by_name_before_anything_is_done(
     refused = 0
     for value in WRONG:
         try:
-            result = _call(getattr(repo, name), parameter, value, repo)
+            result = _call(attrgetter(name)(repo), parameter, value, repo)
             with result if name == "transaction" else _nothing():
                 list(result) if isinstance(result, Iterator) and name != "transaction" else None
         except ml.errors.InvalidInput as error:
-            refused += f"{name}() takes {parameter} as" in error.message
+            refused += f"{name.rpartition('.')[2]}() takes {parameter} as" in error.message
         except ml.Error:
             pass  # of the right type, and wrong for another reason
     assert refused, f"{name}({parameter}=...) takes anything"
@@ -70,7 +96,8 @@ def _call(method: Callable[..., Any], parameter: str, value: object, repo: ml.Re
     rest = next((name for name, each in known.items() if each.kind is inspect.Parameter.VAR_POSITIONAL), None)
     if rest is None:
         return method(**given)
-    before = [given.pop(name) for name in list(known)[: list(known).index(rest)] if name in given]
+    # What stands before `*paths` is given too, or the first of the paths would take its place.
+    before = [given.pop(name, known[name].default) for name in list(known)[: list(known).index(rest)]]
     return method(*before, given.pop(rest), **given)
 
 
@@ -81,14 +108,13 @@ class _nothing:  # noqa: N801
 
 def test_the_error_says_what_is_taken_what_was_given_and_what_to_do(repo: ml.Repo) -> None:
     with pytest.raises(ml.errors.InvalidInput) as raised:
-        repo.meta("HEAD", "metrics")  # type: ignore[arg-type]
-    assert raised.value.message == ("Repo.meta() takes commit as Commit, but got 'HEAD' (str). Nothing was changed.")
-    assert raised.value.hint == "Get one with repo.commit_at('HEAD')."
+        repo.show(5)  # type: ignore[arg-type]
+    assert raised.value.message == "Repo.show() takes rev as str | Commit, but got 5 (int). Nothing was changed."
     with pytest.raises(ml.errors.InvalidInput, match=r"log\(\) takes paths as Sequence") as raised:
         repo.log(paths="a")
     assert "paths=['a']" in raised.value.hint
     with pytest.raises(ml.errors.InvalidInput, match="'work' or 'memory'"):
-        repo.commit_at("HEAD", "play")  # type: ignore[arg-type]
+        repo.show("HEAD", "play")  # type: ignore[arg-type]
     with pytest.raises(ml.errors.InvalidInput, match=r"write\(\) takes changes as Mapping\[str, bytes"):
         repo.write({"files/b": 5}, "m")  # type: ignore[dict-item]
 
@@ -127,9 +153,10 @@ def test_a_closed_repo_refuses_every_method(repo: ml.Repo, name: str) -> None:
     known = inspect.signature(METHODS[name]).parameters
     given = [each for each in list(known.values())[1:] if each.default is inspect.Parameter.empty]
     values = {each.name: good(each, repo) for each in given if each.kind is not inspect.Parameter.VAR_POSITIONAL}
+    method = attrgetter(name)(repo)
     repo.close()
     with pytest.raises(ml.errors.InvalidInput, match="was closed") as raised:
-        getattr(repo, name)(**values)
+        method(**values)
     assert "memlake.open(" in raised.value.hint
 
 

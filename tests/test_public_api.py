@@ -36,6 +36,12 @@ def test_the_export_list_is_exactly_this() -> None:
     assert set(dir(ml)) >= NAMES
 
 
+def test_the_surface_stays_small_enough_to_be_read() -> None:
+    """What grows belongs into a group, such as repo.upkeep, or is for doors alone: repo/for_doors.py."""
+    members = [name for name in dir(ml.Repo) if not name.startswith("_")]
+    assert len(members) <= 47 and len(ml.__all__) <= 36, sorted(members)
+
+
 @pytest.mark.parametrize("name", sorted(NAMES - GIVERS))
 def test_every_name_leads_to_what_it_says(name: str) -> None:
     found = getattr(ml, name)

@@ -57,7 +57,7 @@ def test_memories_of_an_agent_belong_to_the_transaction_too(repo: ml.Repo) -> No
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert repo.branches()[0].memory is None
+    assert repo.branches.list()[0].memory is None
     with repo.transaction("kept"):
         agent.remember("the sky is blue")
     assert [commit.message for commit in repo.log(lane="memory")] == ["kept"]

@@ -8,7 +8,6 @@ from types import FunctionType, MappingProxyType, UnionType
 from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from memlake.errors import InvalidInput
-from memlake.records import Commit
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,9 +148,7 @@ def _refusal(function: Callable[..., Any], name: str, value: object) -> InvalidI
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     kinds = [get_origin(part) or part for part in _parts(hint)]
     cure = ""
-    if Commit in kinds:
-        cure = "Get one with repo.commit_at('HEAD')."
-    elif isinstance(value, str) and Sequence in kinds:
+    if isinstance(value, str) and Sequence in kinds:
         cure = f"Pass a list, even for one: {name}=[{value!r}]"
     elif isinstance(value, list | tuple):
         cure = f"Pass each as an argument of its own: *{name}"

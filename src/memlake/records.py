@@ -142,8 +142,8 @@ class Commit(NamedTuple):
     """One point of a lane: a whole state (`root`), where it came from, and what it changed.
 
     `changes` is None if the list is long; then it is the object that `meta` names "changes", and
-    `repo.changes(commit)` reads it. `meta` maps names ("about", "changes", "metrics", "params", "runs", "uses") to
-    oids.
+    `repo.show(commit).changes` reads it. `meta` maps names ("about", "changes", "metrics", "params", "runs", "uses")
+    to oids.
     """
 
     oid: str

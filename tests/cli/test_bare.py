@@ -18,7 +18,7 @@ def lake(run: Run, tmp_path: Path) -> Path:
     run("init", "--bare", "lake")
     with ml.open(tmp_path / "lake") as repo:
         repo.write({"files/a.txt": b"one\n"}, "first")
-        repo.branch("dev")
+        repo.branches.create("dev")
         repo.write({"files/a.txt": b"one\ntwo\n"}, "second", branch="dev")
     return tmp_path / "lake"
 

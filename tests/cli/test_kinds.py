@@ -104,7 +104,7 @@ def test_a_conflict_of_a_new_kind_is_told_in_its_words_and_settled_by_it(run: Ru
 def test_a_version_in_conflict_is_chosen_by_the_name_that_merge_and_status_show(run: Run, repo: Path) -> None:
     with ml.open(repo) as opened:
         opened.datasets("main").read_values(x=[1]).save("pets")
-        opened.branch("x")
+        opened.branches.create("x")
         for branch in ("main", "x"):
             datasets = opened.datasets(branch)
             save.edit(datasets.context, datasets.get("pets"), {"description": branch})

@@ -64,8 +64,8 @@ def test_only_chunks_that_differ_are_read_of_what_is_stored(tmp_path: Path) -> N
             repo.add("w.dat")
             repo.commit(name)
             old[2_000_000] ^= 1
-        (change,) = repo.diff("HEAD~1", "HEAD")
-        found = repo.explain(change, as_bytes=True)
+        (change,) = changes = repo.diff("HEAD~1", "HEAD")
+        found = changes.explain("w.dat", as_bytes=True)
         assert found is not None and found.record.ranges == (ByteRange(2_000_000, 1, 2_000_000, 1),)
         sides = [ml_open(repo, entry) for entry in (change.old, change.new)]
         byte_ranges.diff(*sides, How())

@@ -383,7 +383,7 @@ def test_branches_that_added_vectors_merge(tmp_path: Path) -> None:
     with ml.init(tmp_path) as repo:
         for branch, ids in (("main", ["a"]), ("side", ["a", "b"]), ("main", ["a", "c"])):
             if branch != "main":
-                repo.branch(branch)
+                repo.branches.create(branch)
             repo.switch(branch)
             np.savez(tmp_path / "v.npz", ids=np.array(ids), v=OLD[: len(ids)] if ids[-1] != "c" else OLD[[0, 5]])
             repo.add("v.npz")
@@ -439,7 +439,7 @@ def test_a_merge_of_another_dimension_says_why_it_waits(tmp_path: Path) -> None:
     with ml.init(tmp_path) as repo:
         for branch, matrix in (("main", OLD), ("side", np.hstack([OLD, OLD])), ("main", NEW)):
             if branch != "main":
-                repo.branch(branch)
+                repo.branches.create(branch)
             repo.switch(branch)
             np.savez(tmp_path / "v.npz", ids=np.array(IDS), v=matrix)
             repo.add("v.npz")

@@ -107,8 +107,7 @@ def test_a_version_and_a_table_file_are_told_by_the_same_record(tmp_path: Path) 
             pq.write_table(table, tmp_path / "pets.parquet")
             repo.add("pets.parquet")
             repo.commit("pets")
-        (change,) = [one for one in repo.diff("HEAD~2", "HEAD") if one.path.endswith(".parquet")]
-        explained = repo.explain(change)
+        explained = repo.diff("HEAD~2", "HEAD").explain("pets.parquet")
         assert explained is not None
         found = repo.datasets().diff("pets@1.0.0", "pets").table
         assert found.rows == explained.record.rows and found.rows

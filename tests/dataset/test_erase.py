@@ -43,7 +43,7 @@ def test_a_purged_part_leaves_no_copy_of_its_rows(repo: Repo) -> None:
     made = ds.read_values(text=[SECRET] * 3).map(same=lambda text: text).save("words")
     assert made.to_list("same") == [(SECRET,)] * 3
     assert said(repo.dir), "else there is nothing to erase"
-    repo.purge(*parts_of(repo, "words"), reason="asked for")
+    repo.upkeep.purge(*parts_of(repo, "words"), reason="asked for")
     repo.upkeep.checkpoint()
     assert said(repo.dir) == []
     with pytest.raises(Purged):
@@ -57,7 +57,7 @@ def test_a_purge_drops_the_matrices_of_vectors(repo: Repo) -> None:
     near = repo.datasets().read_dataset("v").mutate(d=func.cosine_distance("emb", vectors[0]))
     assert near.filter(C("d") < 1e-6).count() == 1
     assert list((repo.dir / "index" / "columns").iterdir())
-    repo.purge(*parts_of(repo, "v"), reason="asked for")
+    repo.upkeep.purge(*parts_of(repo, "v"), reason="asked for")
     assert not (repo.dir / "index" / "columns").exists()
 
 
@@ -65,7 +65,7 @@ def test_work_goes_on_after_a_purge(repo: Repo) -> None:
     ds = repo.datasets()
     ds.read_values(text=[SECRET]).save("words")
     ds.read_values(x=[1, 2]).map(y=lambda x: x * 2).save("numbers")
-    repo.purge(*parts_of(repo, "words"), reason="asked for")
+    repo.upkeep.purge(*parts_of(repo, "words"), reason="asked for")
     again = repo.datasets().read_values(x=[1, 2]).map(y=lambda x: x * 2).save("numbers")
     assert (again.reused, again.to_list("y")) == (True, [(2,), (4,)])
 
@@ -118,7 +118,7 @@ def test_rows_that_others_share_are_erased_only_when_that_is_said(repo: Repo) ->
 def test_a_record_named_by_its_object_takes_its_rows_too(repo: Repo) -> None:
     repo.datasets().read_values(text=[SECRET]).save("sec")
     ((_, entry),) = repo.ls("HEAD", "datasets/sec/1.0.0")
-    repo.purge(entry.oid, reason="leak")
+    repo.upkeep.purge(entry.oid, reason="leak")
     repo.upkeep.checkpoint()
     assert said(repo.dir) == []
 
@@ -173,7 +173,7 @@ def test_what_was_made_is_found_when_renamed_in_a_branch_or_only_in_history(repo
     ds = repo.datasets()
     ds.read_values(s=NOISE, x=range(1000)).save("a")
     ds.move_dataset("a", "first")
-    repo.branch("side")
+    repo.branches.create("side")
     repo.datasets("side").read_dataset("first").filter(C("x") == 0).save("elsewhere")
     ds.read_dataset("first").filter(C("x") == 2).save("undone")
     repo.undo()

@@ -26,7 +26,7 @@ def rows(datasets: Datasets, spec: str) -> list[dict[str, Any]]:
 def fork(repo: Repo) -> Repo:
     """pets on main and x, with one edit on each side and one row appended by each."""
     save(repo, id=[1, 2, 3], name=["a", "b", "c"], legs=[4, 4, 2])
-    repo.branch("x")
+    repo.branches.create("x")
     save(repo, "main", id=[1, 2, 3, 4], name=["A", "b", "c", "d"], legs=[4, 4, 2, 0])
     save(repo, "x", id=[1, 2, 3, 5], name=["a", "b", "c", "e"], legs=[5, 4, 2, 8])
     return repo
@@ -70,7 +70,7 @@ def test_a_version_made_of_the_other_is_taken_as_it_is(fork: Repo) -> None:
 
 def test_a_cell_that_both_changed_waits_and_nothing_is_saved(repo: Repo) -> None:
     save(repo, id=[1, 2], v=[1, 1])
-    repo.branch("x")
+    repo.branches.create("x")
     save(repo, "main", id=[1, 2], v=[2, 1])
     save(repo, "x", id=[1, 2], v=[3, 1])
     datasets = repo.datasets()
@@ -92,7 +92,7 @@ def test_rows_of_files_are_matched_by_their_path(repo: Repo, tmp_path: Path) -> 
         (tmp_path / "texts" / name).write_text(name)
     listed = repo.datasets().read_storage(str(tmp_path / "texts"))
     listed.mutate(label=ml.lit("x")).save("texts")
-    repo.branch("x")
+    repo.branches.create("x")
     repo.datasets("x").read_dataset("texts").mutate(label=ml.lit("y")).save("texts")
     joined = repo.datasets().merge("texts", "texts@x")
     assert joined.key == ("file.path",)

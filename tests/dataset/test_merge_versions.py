@@ -36,7 +36,7 @@ def rows(repo: Repo, branch: str = "main", name: str = "pets") -> dict[str, list
 def fork(repo: Repo) -> Repo:
     """main and x both have pets@1.0.0; HEAD is on main."""
     save(repo, "main", [0])
-    repo.branch("x")
+    repo.branches.create("x")
     return repo
 
 
@@ -89,10 +89,10 @@ def test_the_number_of_a_purged_version_is_not_given_again(fork: Repo, branch: s
     save(fork, "main", [1])
     save(fork, "x", [2])
     save(fork, branch, [3])
-    purged = fork.entry("datasets/pets/1.0.2", branch)
-    fork.purge(purged.oid, reason="gdpr")
+    purged = fork.objects.at("datasets/pets/1.0.2", branch)
+    fork.upkeep.purge(purged.oid, reason="gdpr")
     fork.merge("x")
-    assert fork.entry("datasets/pets/1.0.2") == purged
+    assert fork.objects.at("datasets/pets/1.0.2") == purged
     found = {one.version: fork.datasets().of(one).to_values("x") for one in fork.datasets().all()}
     assert found == {"1.0.0": [0], "1.0.1": [1], "1.0.3": [2]}
 
@@ -153,7 +153,7 @@ def test_the_same_rows_under_one_number_are_one_version_with_what_both_say(fork:
 
 def test_edits_of_one_version_on_both_sides_are_merged_field_by_field(fork: Repo) -> None:
     edit(fork, "main", "pets", tags=("old", "both"), metrics={"acc": 1, "f1": 1})
-    fork.branch("x", force=True)
+    fork.branches.create("x", force=True)
     edit(fork, "main", "pets", description="words", metrics={"acc": 2}, tags=("both", "ours"))
     edit(fork, "x", "pets", attrs=("k:v",), metrics={"f1": 2, "auc": 3}, tags=("old", "both", "theirs"))
     assert not fork.merge("x").conflicts
@@ -338,7 +338,7 @@ def test_a_merge_back_takes_the_numbers_the_other_side_gave(met: Repo) -> None:
 def test_branches_merged_into_each_other_at_once_agree_in_the_end(fork: Repo) -> None:
     save(fork, "main", [1])
     save(fork, "x", [2])
-    fork.branch("old")
+    fork.branches.create("old")
     fork.merge("x")
     fork.switch("x")
     fork.merge("old")
@@ -371,6 +371,6 @@ def test_no_version_of_either_side_is_ever_lost_or_doubled(fork: Repo, seed: int
 
 
 def test_an_entry_written_by_a_merge_keeps_its_rows_from_gc(met: Repo) -> None:
-    met.delete_branch("x", force=True)
+    met.branches.delete("x", force=True)
     met.upkeep.gc(prune=True)
-    assert rows(met)["1.0.2"] == [2] and isinstance(met.entry("datasets/pets/1.0.2"), Entry)
+    assert rows(met)["1.0.2"] == [2] and isinstance(met.objects.at("datasets/pets/1.0.2"), Entry)

@@ -121,7 +121,7 @@ def test_a_name_means_the_newest_a_number_a_range_or_a_place_in_history(ds: Data
     commit = repo.head
     moment = datetime.now(UTC).isoformat()
     time.sleep(0.01)
-    repo.branch("old")
+    repo.branches.create("old")
     saved(ds, 2, update_version="minor")
     saved(ds, 3, version="2.0.0")
     specs = {
@@ -224,7 +224,7 @@ def test_a_save_is_one_commit_and_leaves_stage_and_files_alone(ds: Datasets, rep
 
 def test_a_save_on_a_named_branch_is_not_seen_on_the_other(ds: Datasets, repo: Repo) -> None:
     saved(ds, 1)
-    repo.branch("side")
+    repo.branches.create("side")
     side = repo.datasets("side")
     side.read_values(x=[2]).save("pets")
     assert (side.read_dataset("pets").to_values("x"), ds.read_dataset("pets").to_values("x")) == ([2], [1])
@@ -318,7 +318,7 @@ def test_a_number_that_was_taken_back_is_not_given_to_other_rows(ds: Datasets, r
 
 def test_a_number_is_free_where_it_was_not_taken_back(ds: Datasets, repo: Repo) -> None:
     ds.read_values(x=[0]).save("pets")
-    repo.branch("other")
+    repo.branches.create("other")
     ds.read_values(x=[1]).save("pets")
     repo.undo()
     repo.switch("other")
@@ -355,7 +355,7 @@ def test_each_configuration_stands_also_when_the_rows_are_the_same(ds: Datasets)
 
 def test_a_branch_whose_name_looks_like_a_version_is_found(ds: Datasets, repo: Repo) -> None:
     saved(ds, 1)
-    repo.branch("v2")
+    repo.branches.create("v2")
     saved(repo.datasets("v2"), 7)
     saved(ds, 3, version="3.0.0")
     assert ds.read_dataset("pets@v2").to_list() == [(7,)]
@@ -366,11 +366,11 @@ def test_a_branch_whose_name_looks_like_a_version_is_found(ds: Datasets, repo: R
 
 def test_what_looks_like_a_number_is_a_version_then_a_branch_then_a_tag(ds: Datasets, repo: Repo) -> None:
     saved(ds, 1)
-    repo.tag("v2")
-    repo.tag("v3")
+    repo.tags.create("v2")
+    repo.tags.create("v3")
     saved(ds, 2)
     assert told(ds.read_dataset("pets@v2")) == told(ds.read_dataset("pets", "v2")) == "1.0.0"
-    repo.branch("v2")
+    repo.branches.create("v2")
     assert told(ds.read_dataset("pets@v2")) == "1.0.1"
     saved(ds, 3, update_version="major")
     assert told(ds.read_dataset("pets@v2")) == "2.0.0" and told(ds.read_dataset("pets@v3")) == "1.0.0"

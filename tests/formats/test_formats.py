@@ -57,13 +57,13 @@ def test_a_repo_of_format_1_is_refused_by_every_verb_and_left_alone(tmp_path: Pa
 
 def test_an_id_is_given_by_init_and_stays_the_same_in_every_copy(tmp_path: Path) -> None:
     with ml.init(tmp_path / "a") as repo, ml.init(tmp_path / "other") as other:
-        known = repo.id
+        known = repo._id
         assert uuid.UUID(known).version == 7
-        assert known != other.id
+        assert known != other._id
     ml.init(tmp_path / "a").close()  # a second init changes nothing
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     with ml.open(tmp_path / "a") as one, ml.open(tmp_path / "b") as two:
-        assert one.id == two.id == known
+        assert one._id == two._id == known
 
 
 def test_two_copies_made_before_the_first_memory_give_an_agent_one_path(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_a_damaged_id_or_salt_is_an_error_and_never_made_anew(tmp_path: Path, fa
         db.execute("INSERT INTO meta VALUES(?, ?)", (fact, value))
     db.close()
     with ml.open(tmp_path) as repo, pytest.raises(Corrupt):
-        _ = repo.id if fact == "id" else repo.memories().set_state("bot", "goal", "x")
+        _ = repo._id if fact == "id" else repo.memories().set_state("bot", "goal", "x")
 
 
 @pytest.mark.parametrize("value", [None, "one", 0, -1])

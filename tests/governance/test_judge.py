@@ -46,7 +46,7 @@ def test_the_better_side_is_taken_and_the_commit_says_why(
     sides(ours, theirs)
     merged = repo.merge("dev", **{"prefer": "metrics.f1", **how})  # type: ignore[arg-type]
     assert (here / "p").read_text() == f"{taken}\n"
-    message = repo.commit_at().message
+    message = repo.show().commit.message
     assert message.startswith(f"Merge branch 'dev'\n\np: {taken}, because metrics.f1 is {ours} in ours (")
     assert f"and {theirs} in theirs (" in message and merged.reasons == tuple(message.split("\n")[2:])
     repo.undo()
@@ -72,7 +72,7 @@ def test_what_cannot_be_compared_stays_a_conflict(
     assert merged.commit is None and [one.choice for one in merged.conflicts] == [None]
     assert why in merged.reasons[0] and merged.reasons[0].startswith("p: undecided, because ")
     merged.choose("theirs", "p")
-    assert "because" not in repo.commit_at(merged.conclude().commit or "").message
+    assert "because" not in repo.show(merged.conclude().commit or "").commit.message
 
 
 def test_a_score_counts_only_from_the_last_change_of_the_path_on(repo: ml.Repo, keep: Keep, sides: Sides) -> None:
@@ -123,7 +123,7 @@ def test_a_person_may_choose_otherwise_and_the_reason_goes(repo: ml.Repo, keep: 
     merged = repo.merge("dev", prefer="metrics.f1")
     merged.choose("ours", "a", "b")
     repo.pending_merge.conclude()
-    assert repo.read("a") == b"main\n" and "because" not in repo.commit_at().message
+    assert repo.read("a") == b"main\n" and "because" not in repo.show().commit.message
 
 
 def test_a_side_that_removed_the_path_is_never_preferred(repo: ml.Repo, keep: Keep) -> None:
@@ -293,7 +293,7 @@ def test_of_a_table_metrics_decide_only_the_places_that_both_changed(
     assert (here / "d.csv").read_text() == f"id,v\n1,{value}\n2,bb\n3,cc\n4,new\n"
     assert repo.read("d.csv") == (here / "d.csv").read_bytes() and repo.status().clean
     assert merged.reasons[0].startswith(f"d.csv: {taken} at 1 place that both changed, because metrics.f1 is {ours} in")
-    assert merged.reasons[0] in repo.commit_at().message
+    assert merged.reasons[0] in repo.show().commit.message
 
 
 def test_a_document_keeps_what_only_one_side_changed_when_metrics_decide(repo: ml.Repo, keep: Keep) -> None:

@@ -26,7 +26,7 @@ margin = 0.01
 
 
 def read(repo: ml.Repo, verb: str = "merge", branch: str | None = "main") -> tuple[Rule, ...]:
-    return read_rules(repo._history, repo.commit_at(), verb, branch)
+    return read_rules(repo._history, repo.show().commit, verb, branch)
 
 
 def test_rules_are_read_from_the_files_of_a_commit(repo: ml.Repo, keep: Keep) -> None:

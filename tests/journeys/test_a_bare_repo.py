@@ -17,7 +17,7 @@ def test_a_lake_that_nobody_checks_out(tmp_path: Path) -> None:
     # A job saves rows on a branch of its own; an agent remembers what it learned, on the main one.
     with ml.open(lake) as job:
         job.write({"files/params.toml": b"rate = 1\n"}, "begin")
-        job.branch("nightly")
+        job.branches.create("nightly")
         job.datasets("nightly").read_values(x=[1, 2, 3]).save("scores")
     agent = ml.Agent(lake, agent_id="bot")
     agent.store_memory("scores below 2 are noise")
@@ -30,9 +30,9 @@ def test_a_lake_that_nobody_checks_out(tmp_path: Path) -> None:
         with pytest.raises(NeedsCheckout):
             repo.merge("nightly")
         # What is simply ahead needs no merge: the branch is moved.
-        repo.branch("main", "nightly", force=True)
+        repo.branches.create("main", "nightly", force=True)
         assert repo.datasets().read_dataset("scores").count() == 3
-        repo.delete_branch("nightly")
+        repo.branches.delete("nightly")
         repo.upkeep.gc(prune=True)
         assert repo.upkeep.fsck(full=True).ok
         repo.upkeep.backup(tmp_path / "lake.tar")

@@ -62,7 +62,7 @@ def test_files_are_added_read_collected_and_purged_in_a_bucket(tmp_path: Path, b
         repo.switch("main")
 
         old = dict(repo.ls(first.oid))["files/big.bin"].oid
-        repo.purge(old, reason="test")
+        repo.upkeep.purge(old, reason="test")
         repo.upkeep.gc(prune=True)
         with pytest.raises(ml.errors.Purged):
             repo.read("big.bin", first.oid)

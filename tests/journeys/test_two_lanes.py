@@ -37,7 +37,7 @@ class Story:
         return {path: self.repo.objects.read(entry.oid) for path, entry in self.repo.ls(prefix="memories/")}
 
     def memory_head(self) -> str | None:
-        return next(branch.memory for branch in self.repo.branches() if branch.current)
+        return next(branch.memory for branch in self.repo.branches if branch.current)
 
 
 @pytest.fixture
@@ -62,9 +62,9 @@ def test_the_persons_log_is_not_drowned(story: Story) -> None:
 
 
 def test_head_tilde_one_is_the_persons_last_commit_but_one(story: Story) -> None:
-    assert story.repo.commit_at("HEAD~1").subject == "work 2"
+    assert story.repo.show("HEAD~1").commit.subject == "work 2"
     story.agent_remembers()
-    assert story.repo.commit_at("HEAD~1").subject == "work 2"
+    assert story.repo.show("HEAD~1").commit.subject == "work 2"
     assert story.repo.read("notes", "HEAD~2") == b"version 1\n"
 
 
@@ -106,9 +106,9 @@ def test_what_the_agent_forgets_takes_nothing_from_the_person(story: Story) -> N
 
 def test_any_commit_names_a_whole_state(story: Story) -> None:
     """Each commit notes the head of the other lane: what the agent knew when the person committed."""
-    known = [len(list(story.repo.ls(story.repo.commit_at(f"HEAD~{n}").other or ""))) for n in (2, 1, 0)]
+    known = [len(list(story.repo.ls(story.repo.show(f"HEAD~{n}").commit.other or ""))) for n in (2, 1, 0)]
     assert known == [3, 6, 9]
-    story.repo.tag("then", "HEAD~1")
+    story.repo.tags.create("then", "HEAD~1")
     assert len([path for path, _ in story.repo.ls("then") if path.startswith("memories/")]) == 6
 
 

@@ -19,7 +19,7 @@ def commit(repo: ml.Repo, config: dict[str, object], message: str) -> None:
 def test_edits_of_different_values_join_and_of_one_value_wait(tmp_path: Path) -> None:
     with ml.init(tmp_path) as repo:
         commit(repo, BASE, "the config")
-        repo.branch("wider")
+        repo.branches.create("wider")
         commit(repo, BASE | {"lr": 0.01}, "slower")
         repo.switch("wider")
         commit(repo, BASE | {"layers": [8, 16, 32]}, "wider")  # the next line but one: git would join it, too

@@ -19,7 +19,7 @@ def test_a_cell_that_both_changed_is_settled_and_all_else_of_both_is_kept(tmp_pa
     table = tmp_path / "shop.csv"
     with ml.init(tmp_path) as repo:
         commit(repo, TABLE, "the shop")
-        repo.branch("grace")
+        repo.branches.create("grace")
 
         # Ada raises a price, sells some tea, and adds a row.
         commit(repo, TABLE.replace("4.00,5", "4.50,5").replace("2.50,10", "2.50,7") + "4,sugar,0.90,3\n", "ada")
@@ -57,7 +57,7 @@ def test_a_cell_that_both_changed_is_settled_and_all_else_of_both_is_kept(tmp_pa
 def test_values_of_a_column_that_the_other_removed_are_said_to_be_left_out(tmp_path: Path) -> None:
     with ml.init(tmp_path) as repo:
         commit(repo, TABLE, "the shop")
-        repo.branch("grace")
+        repo.branches.create("grace")
         commit(repo, "id,name,price\n1,tea,2.50\n2,coffee,4.00\n3,milk,1.20\n", "ada does not count any more")
         repo.switch("grace")
         commit(repo, TABLE + "5,salt,0.50,9\n", "grace")

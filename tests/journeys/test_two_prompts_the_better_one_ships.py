@@ -64,7 +64,7 @@ def test_the_better_of_two_prompts_is_merged_to_production(tmp_path: Path) -> No
         merged = repo.merge("stepwise")
         assert merged.commit and not merged.conflicts
         assert repo.read("prompts/answer.txt", "production") == b"Think step by step, then answer the question.\n"
-        message = repo.commit_at("production").message
+        message = repo.show("production").commit.message
         assert "prompts/answer.txt: theirs, because metrics.accuracy is 0.91 in ours" in message
         assert "and 0.94 in theirs" in message and message.endswith("(rule better-prompt)")
 

@@ -149,7 +149,7 @@ def test_a_vector_that_was_known_already_is_found_by_the_object_too(root: Path) 
 def test_a_purge_by_object_erases_the_words_and_the_vector_at_once(root: Path) -> None:
     with ml.open(root) as repo:
         memory_id, vector = plant(repo)
-        repo.purge(repo.memories().history(memory_id)[0].oid, reason=WHY)
+        repo.upkeep.purge(repo.memories().history(memory_id)[0].oid, reason=WHY)
         assert _places(repo.dir, vector) == set()
     assert_erased(root, vector)
 
@@ -240,7 +240,7 @@ def test_purges_of_files_alone_leave_the_index_as_it_is(root: Path, monkeypatch:
         (repo.root / "a.txt").write_text("a secret")
         repo.add("a.txt")
         repo.commit("a file")
-        repo.purge(dict(repo.ls())["files/a.txt"].oid, reason=WHY)
+        repo.upkeep.purge(dict(repo.ls())["files/a.txt"].oid, reason=WHY)
         monkeypatch.setattr(segments, "_sweep", lambda *_: pytest.fail("nothing was to be erased"))
         assert len(words(memories, "stays")) == 1
         looked: list[object] = []

@@ -120,7 +120,7 @@ def test_a_megabyte_is_stored_and_found(memories: Memories) -> None:
 def test_wrong_fields_store_nothing(repo: ml.Repo, memories: Memories, draft: Draft, said: str) -> None:
     with pytest.raises(ml.errors.InvalidInput, match=said):
         memories.store(draft)
-    assert [branch.memory for branch in repo.branches()] == [None]
+    assert [branch.memory for branch in repo.branches] == [None]
 
 
 def test_filters_by_every_field(memories: Memories) -> None:
@@ -704,7 +704,7 @@ def test_what_an_expired_branch_held_can_be_brought_back(
         repo.memories("brief")
     found = re.search(r"memlake branch brief ([0-9a-f]+)", str(caught.value))
     assert found
-    repo.branch("brief", found[1])
+    repo.branches.create("brief", found[1])
     assert contents(repo.memories("brief"), "tea") == ["tea is tried"]
 
 

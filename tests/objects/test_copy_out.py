@@ -40,7 +40,7 @@ def stored(root: Path) -> tuple[ml.Repo, bytes, str]:
     (root / "big.bin").write_bytes(data)
     repo.add(root / "big.bin")
     commit = repo.commit("big")
-    entry = repo.changes(commit)[0].new
+    entry = repo.show(commit).changes[0].new
     assert entry is not None
     return repo, data, entry.oid
 

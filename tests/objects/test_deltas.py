@@ -147,11 +147,11 @@ def test_chunks_of_a_large_file_rest_on_those_that_took_their_place(repo: Repo) 
 
 def test_a_base_that_nothing_names_any_more_stays_as_long_as_a_delta_rests_on_it(repo: Repo) -> None:
     versions = edit(repo, 3)
-    repo.branch("old", "HEAD~1")
+    repo.branches.create("old", "HEAD~1")
     repo.upkeep.gc(prune=True)
-    newest = bytes.fromhex(repo.entry("data.json").oid)
+    newest = bytes.fromhex(repo.objects.at("data.json").oid)
     repo.switch("old")
-    repo.delete_branch("main", force=True)
+    repo.branches.delete("main", force=True)
     db = repo._history.db
     with db.write():
         db.run("DELETE FROM reflog")
@@ -169,7 +169,7 @@ def test_a_purge_of_a_base_stores_what_rested_on_it_whole(repo: Repo) -> None:
     repo.upkeep.gc(prune=True)
     commits = list(reversed(list(repo.log())))
     marker = versions[-1].split(b'{"edited": 11, ')[1][:24]
-    repo.purge(repo.entry("data.json", commits[-1].oid).oid, reason="a key")
+    repo.upkeep.purge(repo.objects.at("data.json", commits[-1].oid).oid, reason="a key")
     assert [repo.read("data.json", commit.oid) for commit in commits[:-1]] == versions[:-1]
     with pytest.raises(ml.errors.Purged):
         repo.read("data.json", commits[-1].oid)
@@ -252,7 +252,7 @@ def test_a_purge_copies_few_bytes_of_a_pack_at_once(tmp_path: Path, monkeypatch:
         return read(self, name, ranges)
 
     monkeypatch.setattr(place, "get_ranges", get_ranges)
-    repo.purge(dict(repo.ls())["files/f0"].oid, reason="a test")
+    repo.upkeep.purge(dict(repo.ls())["files/f0"].oid, reason="a test")
     assert max(asked) <= 250_000 and sum(size > 100_000 for size in asked) > 10
     monkeypatch.undo()
     assert repo.upkeep.fsck(full=True).ok and repo.read("f7") == random.Random(7).randbytes(100_000)

@@ -78,4 +78,4 @@ def test_a_head_that_is_no_text_is_named_and_the_advice_finds_it_again(root: Pat
     command = caught.value.hint.splitlines()[0].partition(": ")[2]
     subprocess.run(command, shell=True, check=True)
     with pytest.warns(UserWarning, match="now stands on branch 'main'"), ml.open(root) as repo:
-        assert repo.branch_name == "main"
+        assert repo.branches.current == "main"

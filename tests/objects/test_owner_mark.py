@@ -72,7 +72,7 @@ def test_a_second_repo_is_refused_and_the_first_keeps_every_byte(tmp_path: Path,
             b.upkeep.gc,
             lambda: b.config.set("core.packs", place),
         ):
-            with pytest.raises(Denied, match=f"another repo, {a.id}"):
+            with pytest.raises(Denied, match=f"another repo, {a._id}"):
                 verb()
         assert a.read("big.bin") == data
         a.upkeep.gc(prune=True)
@@ -107,14 +107,14 @@ def test_gc_and_purge_leave_what_others_put_into_a_place_of_ours_later(tmp_path:
         (disk / "photos").mkdir()
         (disk / "photos/a.jpg").write_text("mine")
         writer = PackWriter(tmp_path, "0199c5b0-1111-7222-8333-444455556666")
-        writer.append(bytes.fromhex(repo.entry("two.bin").oid), b"of another repo", 1)
+        writer.append(bytes.fromhex(repo.objects.at("two.bin").oid), b"of another repo", 1)
         sealed = writer.seal()
         shutil.copy(sealed.path, disk / sealed.name)
         before = {path.name for path in disk.rglob("*")}
         assert repo.upkeep.gc(dry_run=True, prune=True).names == ()
         repo.upkeep.gc(prune=True)
         assert before <= {path.name for path in disk.rglob("*")}  # what gc adds are packs of its own
-        repo.purge(repo.entry("two.bin").oid, reason="test")
+        repo.upkeep.purge(repo.objects.at("two.bin").oid, reason="test")
         assert {"notes.txt", foreign, "a.jpg", sealed.name} <= {path.name for path in disk.rglob("*")}
         assert repo.upkeep.fsck(full=True).ok
 
@@ -122,14 +122,14 @@ def test_gc_and_purge_leave_what_others_put_into_a_place_of_ours_later(tmp_path:
 def test_a_copy_of_the_repo_reads_its_packs_but_removes_none_of_them(tmp_path: Path, place: str) -> None:
     with repo_in(tmp_path / "a", place) as a:
         kept, other = put(a, "one.bin", 6), put(a, "two.bin", 7)
-        oid = a.entry("two.bin").oid
+        oid = a.objects.at("two.bin").oid
     shutil.copytree(tmp_path / "a", tmp_path / "copy")
     with ml.open(tmp_path / "copy") as copy:
         assert copy.read("two.bin") == other
         copy.rm(copy.root / "two.bin")
         for verb in (
             lambda: copy.upkeep.gc(prune=True),
-            lambda: copy.purge(oid, reason="test"),
+            lambda: copy.upkeep.purge(oid, reason="test"),
             lambda: put(copy, "new", 8),
         ):
             with pytest.raises(Denied, match=r"belongs to the copy of this repo in .*/a/\.memlake"):
@@ -179,12 +179,12 @@ def test_a_repo_that_was_moved_keeps_its_place(tmp_path: Path) -> None:
 )
 def test_who_may_use_a_marked_place(tmp_path: Path, change: dict[str, str], allowed: bool) -> None:
     repo = ml.init(tmp_path / "repo")
-    place = OwnedPlace(Folder(tmp_path / "disk"), repo.dir, lambda: repo.id)
+    place = OwnedPlace(Folder(tmp_path / "disk"), repo.dir, lambda: repo._id)
     place.claim()
     mark = decode_mark((tmp_path / "disk" / MARK).read_bytes())
-    assert isinstance(mark, Mark) and mark.repo == repo.id
+    assert isinstance(mark, Mark) and mark.repo == repo._id
     (tmp_path / "disk" / MARK).write_bytes(mark._replace(**change).encode())
-    again = OwnedPlace(Folder(tmp_path / "disk"), repo.dir, lambda: repo.id)
+    again = OwnedPlace(Folder(tmp_path / "disk"), repo.dir, lambda: repo._id)
     if allowed:
         again.claim()
     else:

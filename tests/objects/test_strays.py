@@ -32,7 +32,7 @@ def plant(repo: Repo, *names: str) -> None:
 
 def orphan_pack(repo: Repo) -> str:
     """What a writer that died between its pack and its rows leaves behind."""
-    writer = PackWriter(repo.dir / "tmp", repo.id)
+    writer = PackWriter(repo.dir / "tmp", repo._id)
     writer.append(b"\1" * 32, random.Random(1).randbytes(1000), 1)
     sealed = writer.seal()
     sealed.path.rename(repo.dir / "packs" / sealed.name)
@@ -94,7 +94,10 @@ def test_gc_and_purge_follow_no_link(repo: Repo, tmp_path: Path, room: str) -> N
         (victim / name).write_bytes(b"mine")
     (repo.dir / room).rmdir()
     (repo.dir / room).symlink_to(victim)
-    for verb in (lambda: repo.upkeep.gc(prune=True), lambda: repo.purge(repo.entry("f").oid, reason="test")):
+    for verb in (
+        lambda: repo.upkeep.gc(prune=True),
+        lambda: repo.upkeep.purge(repo.objects.at("f").oid, reason="test"),
+    ):
         with contextlib.suppress(ml.Error):  # refusing to work there is as good
             verb()
     assert sum(path.is_file() for path in victim.rglob("*")) == 3

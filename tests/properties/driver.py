@@ -152,9 +152,9 @@ class Driver(RuleBasedStateMachine):
         assert self.on_disk() == self.model.work
 
     def head_branches_and_tags_are_where_the_model_has_them(self) -> None:
-        assert (self.repo.branch_name, self.repo.head) == (self.model.branch, self.model.tip)
-        assert {b.name: (b.work, b.memory) for b in self.repo.branches()} == self.model.branches
-        assert {t.name: (t.work, t.memory) for t in self.repo.tags()} == self.model.tags
+        assert (self.repo.branches.current, self.repo.head) == (self.model.branch, self.model.tip)
+        assert {b.name: (b.work, b.memory) for b in self.repo.branches} == self.model.branches
+        assert {t.name: (t.work, t.memory) for t in self.repo.tags} == self.model.tags
 
     def head_holds_the_tree_of_the_model(self) -> None:
         if self.model.tip:

@@ -184,11 +184,11 @@ class RepoMachine(Driver):
         expected = self.model.copy()
         expected.branches[name] = (self.model.tip, self.model.memory)
         if self.model.branch is None and self.model.tip:
-            expected.branches[name] = (self.model.tip, self.repo.commit_at("HEAD").other)
+            expected.branches[name] = (self.model.tip, self.repo.show("HEAD").commit.other)
         if name in self.model.branches or expected.branches[name] == (None, None):
-            self.refuses(lambda: self.repo.branch(name), ml.errors.AlreadyExists, ml.errors.NotFound)
+            self.refuses(lambda: self.repo.branches.create(name), ml.errors.AlreadyExists, ml.errors.NotFound)
         else:
-            self.does(lambda: self.repo.branch(name), expected)
+            self.does(lambda: self.repo.branches.create(name), expected)
 
     @rule(name=name)
     def switch(self, name: str) -> None:
@@ -233,13 +233,13 @@ class RepoMachine(Driver):
     def tag(self, name: str) -> None:
         expected = self.model.copy()
         if self.model.branch is None:
-            expected.tags[name] = (self.model.tip, self.repo.commit_at("HEAD").other)
+            expected.tags[name] = (self.model.tip, self.repo.show("HEAD").commit.other)
         else:
             expected.tags[name] = self.model.branches[self.model.branch]
         if name in self.model.tags or expected.tags[name] == (None, None):
-            self.refuses(lambda: self.repo.tag(name), ml.errors.AlreadyExists, ml.errors.NotFound)
+            self.refuses(lambda: self.repo.tags.create(name), ml.errors.AlreadyExists, ml.errors.NotFound)
         else:
-            self.does(lambda: self.repo.tag(name), expected)
+            self.does(lambda: self.repo.tags.create(name), expected)
 
     @rule(name=name, path=path, value=value)
     def work_on(self, name: str, path: str, value: Value) -> None:
@@ -334,7 +334,7 @@ class RepoMachine(Driver):
         if ff and (ours is None or ours in model.behind(theirs)):
             heads[lane] = theirs
         else:
-            now = self.repo.head if lane == 0 else next(b.memory for b in self.repo.branches() if b.current)
+            now = self.repo.head if lane == 0 else next(b.memory for b in self.repo.branches if b.current)
             assert now is not None and now not in model.commits
             model.commits[now] = Point(tree, tuple(p for p in (ours, theirs) if p))
             heads[lane] = now

@@ -204,9 +204,9 @@ def look(root: Path) -> View:
     with ml.open(root) as repo:
         status = repo.status()
         return View(
-            heads=tuple((b.name, _tree(repo, b.work), b.memory and "memory") for b in repo.branches()),
+            heads=tuple((b.name, _tree(repo, b.work), b.memory and "memory") for b in repo.branches),
             head=_tree(repo, repo.head),
-            branch=repo.branch_name,
+            branch=repo.branches.current,
             staged=tuple((c.path, c.new and c.new.oid) for c in status.staged),
             files=tuple(sorted(working_files(root).items())),
             stashes=len(repo.stash.entries()),
@@ -219,7 +219,7 @@ def _tree(repo: Repo, oid: str | None) -> str | None:
     """A commit by its content and depth: its own oid holds the time, which differs from run to run."""
     if oid is None:
         return None
-    commit = repo.commit_at(oid)
+    commit = repo.show(oid).commit
     return f"{commit.root} {commit.generation} {commit.message}"
 
 
@@ -240,8 +240,8 @@ def build(repo: Repo, root: Path) -> None:
     put(root, "large.bin", noise(1_050_000, "large"))
     repo.add(all=True)
     repo.commit("base")
-    repo.branch("side")
-    repo.branch("ahead")
+    repo.branches.create("side")
+    repo.branches.create("ahead")
     put(root, "text.txt", "ours\n" + TEXT)
     repo.add(root / "text.txt")
     repo.commit("ours")
@@ -360,7 +360,7 @@ VERBS: dict[str, Verb] = {
     "reset": Verb(lambda r: r.reset("HEAD~1"), lambda r: (_dirty(r.root), r.add(r.root / "text.txt"))),
     "revert": Verb(lambda r: r.revert("HEAD")),
     "gc --prune": Verb(lambda r: r.upkeep.gc(prune=True), _unreachable, back=""),
-    "purge": Verb(lambda r: r.purge(_packed_oid(r), reason="test"), back=""),
+    "purge": Verb(lambda r: r.upkeep.purge(_packed_oid(r), reason="test"), back=""),
     "stash": Verb(lambda r: r.stash.push(include_untracked=True), lambda r: _dirty(r.root)),
     "stash pop": Verb(lambda r: r.stash.pop(), lambda r: (_dirty(r.root), r.stash.push(include_untracked=True))),
     "revert -n": Verb(lambda r: r.revert("HEAD", no_commit=True)),
@@ -399,17 +399,19 @@ VERBS: dict[str, Verb] = {
     "memory write at the end of a window": Verb(
         lambda r: [r.write({"memories/bot/x": b"%d" % n}, "x") for n in (1, 2, 3)], _nearly_a_window, whole=False
     ),
-    "branch and tag": Verb(lambda r: (r.branch("b2"), r.tag("t2"), r.delete_branch("b2")), whole=False),
+    "branch and tag": Verb(
+        lambda r: (r.branches.create("b2"), r.tags.create("t2"), r.branches.delete("b2")), whole=False
+    ),
     "promote to the branch we are on": Verb(
-        lambda r: r.promote(r.root / "text.txt", r.root / "only-side.txt", source="side", to="main"),
+        lambda r: r.promotions.create(r.root / "text.txt", r.root / "only-side.txt", source="side", to="main"),
         lambda r: put(r.root, "untracked.txt", "mine"),
     ),
     "promote to another branch": Verb(
-        lambda r: r.promote(r.root / "text.txt", source="main", to="side"), lambda r: _dirty(r.root),
+        lambda r: r.promotions.create(r.root / "text.txt", source="main", to="side"), lambda r: _dirty(r.root),
         back="",  # one transaction of repo.db, as `branch` and `tag`
     ),
     "promote --undo": Verb(
-        lambda r: r.promotions.undo("main"), lambda r: r.promote(r.root / "folder2", source="side", to="main")
+        lambda r: r.promotions.undo("main"), lambda r: r.promotions.create(r.root / "folder2", source="side", to="main")
     ),
     "rebase": Verb(lambda r: r.rebase("side"), lambda r: put(r.root, "untracked.txt", "mine")),
     "rebase that waits": Verb(lambda r: r.rebase("side"), _clash),

@@ -65,7 +65,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
             (root / "big.bin").write_bytes(os.urandom(1_100_000))
             repo.add(all=True)
             repo.commit("one")
-            repo.tag("v1", message="first")
+            repo.tags.create("v1", message="first")
             repo.memories().store(Draft("Rex is a dog", "bot"))
             repo.memories().set_state("bot", "k", {"a": 1})
     return root
@@ -274,7 +274,7 @@ def test_what_shrinks_enormously_is_padded_and_comes_back(tmp_path: Path) -> Non
 
 def test_a_large_object_is_read_whole_only_where_it_was_asked_for(small: Path, tmp_path: Path) -> None:
     with ml.open(shutil.copytree(small, tmp_path / "repo")) as repo:
-        oid = repo.entry("big.bin").oid
+        oid = repo.objects.at("big.bin").oid
         with pytest.raises(Corrupt, match="a record has at most 1,000"):
             repo._history.objects.read(oid, most=1000)
         assert len(repo.read("big.bin")) == 1_100_000

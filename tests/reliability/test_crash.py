@@ -55,11 +55,11 @@ def _check_after_crash(root: Path, trial: Trial) -> None:
         report = repo.upkeep.fsck(full=True)
         assert report.ok, report.problems
         for oid in trial.committed:
-            commit = repo.commit_at(oid)
-            for change in repo.changes(commit):
+            commit = repo.show(oid).commit
+            for change in repo.show(commit).changes:
                 if change.new is not None and change.new.oid not in report.purged:
                     repo.objects.read(change.new.oid)
-        for branch in repo.branches():
+        for branch in repo.branches:
             if not report.purged:
                 committed_files(repo, branch.name)
     if verb.whole and verb.back and seen == trial.after:
@@ -191,8 +191,8 @@ def test_a_commit_acknowledged_before_a_kill_is_there(template: Path, tally: Cal
             acknowledged += [tuple(line.split()) for line in lines if line.endswith("\n")]  # type: ignore[misc]
             with ml.open(root) as repo:
                 for oid, lane in acknowledged:
-                    commit = repo.commit_at(oid, lane=lane)  # type: ignore[arg-type]
-                    for change in repo.changes(commit):
+                    commit = repo.show(oid, lane=lane).commit  # type: ignore[arg-type]
+                    for change in repo.show(commit).changes:
                         assert change.new is None or repo.objects.read(change.new.oid)
         with ml.open(root) as repo:
             repo.status()

@@ -155,7 +155,7 @@ def test_each_save_is_on_the_branch_that_was_checked_out_then() -> None:
             put(folder / "repo", "a.txt", "a")
             repo.add(all=True)
             repo.commit("base")
-            repo.branch("side")
+            repo.branches.create("side")
         run(folder / "repo", _SAVE.format(name="one"), _SAVE.format(name="two"), _SWITCH)
         with ml.open(folder / "repo") as repo:
             for name, writer in (("one", 0), ("two", 1)):

@@ -111,7 +111,7 @@ def _still_works(root: Path, trial: Trial) -> None:
     with ml.open(root) as repo:
         assert_sound(repo)
         for oid in trial.committed:
-            repo.commit_at(oid)
+            repo.show(oid)
         with contextlib.suppress(AlreadyExists, Conflict, InvalidInput, NotFound, Nothing):  # it is done already
             trial.verb.do(repo)
         repo.status()
@@ -252,8 +252,8 @@ def sweep_sqlite(template: Path, points: range, *, lasting: bool) -> tuple[int, 
                 repo.status()
                 assert_sound(repo)
                 for oid in acknowledged:
-                    commit = repo.commit_at(oid, lane="memory") if oid in acknowledged[:2] else repo.commit_at(oid)
-                    assert all(change.new and repo.objects.read(change.new.oid) for change in repo.changes(commit))
+                    commit = repo.show(oid, lane="memory").commit if oid in acknowledged[:2] else repo.show(oid).commit
+                    assert all(change.new and repo.objects.read(change.new.oid) for change in repo.show(commit).changes)
             shutil.rmtree(root)
     return tried, failed
 
@@ -548,7 +548,7 @@ STOPPED: dict[str, tuple[Callable[[Repo], object], Callable[[Repo], object]]] = 
     "switch -c": (lambda r: None, lambda r: r.switch("fresh", create=True, at="large")),
     "merge": (lambda r: None, lambda r: r.merge("large", ff=False)),
     "cherry-pick": (lambda r: None, lambda r: r.cherry_pick("large")),
-    "promote": (lambda r: None, lambda r: r.promote(r.root, source="large", to="main")),
+    "promote": (lambda r: None, lambda r: r.promotions.create(r.root, source="large", to="main")),
     "cherry-pick -n": (lambda r: None, lambda r: r.cherry_pick("large", no_commit=True)),
     "reset --hard": (lambda r: None, lambda r: r.reset("large", "hard")),
     "restore from a commit": (lambda r: None, lambda r: r.restore(r.root, source="large")),
@@ -586,7 +586,7 @@ def test_a_checkout_that_a_full_disk_stopped_goes_on_once_there_is_space(stuck: 
     filler.unlink()
     with ml.open(root) as repo:
         assert repo.status().clean is False  # mine.txt
-        assert repo.branch_name == "large"
+        assert repo.branches.current == "large"
         assert repo.status().unstaged == ()
         assert_sound(repo)
 

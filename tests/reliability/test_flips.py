@@ -53,8 +53,8 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
         put(root, name, content)
     repo.add(all=True)
     repo.commit("first", metrics={"accuracy": 1})
-    repo.branch("side")
-    repo.tag("v1", message="the first")
+    repo.branches.create("side")
+    repo.tags.create("v1", message="the first")
     for number in range(40):
         put(root, f"folder/{number}.txt", f"text {number}\n")
     repo.add(all=True)
@@ -67,9 +67,9 @@ def _build(repo: Repo, root: Path) -> dict[str, bytes]:
     put(root, "folder/0.txt", "stashed\n")
     repo.stash.push()
     repo.write({"memories/bot/secret": b"to be purged"}, "m")
-    (change,) = repo.changes(repo.commit_at(lane="memory"))
+    (change,) = repo.show(lane="memory").changes
     assert change.new is not None
-    repo.purge(change.new.oid, reason="asked to")
+    repo.upkeep.purge(change.new.oid, reason="asked to")
     _merge_that_waits(repo, root)
     repo._local.db.run_many("INSERT INTO access VALUES(?, ?, ?)", [(b"key %d" % n, n, n * 1000) for n in range(1, 9)])
     put(root, "staged.txt", "staged\n")
@@ -124,7 +124,7 @@ def dump_of(repo: Repo, oids: dict[str, bytes]) -> dict[str, object]:
     db, local = repo._history.db, repo._local.db
     dump: dict[str, object] = {name: _value(lambda sql=sql: db.rows(sql)) for name, sql in TABLES.items()}
     dump |= {name: _value(lambda sql=sql: local.rows(sql)) for name, sql in LOCAL_TABLES.items()}
-    dump["head"] = _value(lambda: (repo.branch_name, repo._local.base, repo._local.state("doing")))
+    dump["head"] = _value(lambda: (repo.branches.current, repo._local.base, repo._local.state("doing")))
     dump["status"] = _value(repo.status)
     before = "SELECT before FROM operation ORDER BY id"
     dump["undo"] = _value(lambda: [undo._unpack_before(row[0]) for row in local.rows(before)])

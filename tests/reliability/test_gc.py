@@ -509,7 +509,7 @@ def test_gc_marks_the_objects_of_a_commit_that_gets_a_branch_while_it_runs(shop:
     def between(at: str) -> None:
         if at == "after marking":
             with ml.open(shop.root) as other:
-                other.branch("found", at=lost.oid)
+                other.branches.create("found", at=lost.oid)
 
     shop.collect(policy, between)
     if repo._history.db.row("SELECT 1 FROM ref WHERE name = 'found'"):
@@ -523,11 +523,11 @@ def test_gc_keeps_the_tree_of_a_memory_commit_that_gets_a_branch_while_it_runs(s
     def between(at: str) -> None:
         if at == "after marking":
             with ml.open(shop.root) as other:
-                other.branch("back", at=commits[2].oid)
+                other.branches.create("back", at=commits[2].oid)
 
     shop.collect(PRUNE, between)
     assert_sound(shop.repo)
-    assert shop.repo.commit_at("back", lane="memory").oid == commits[2].oid
+    assert shop.repo.show("back", lane="memory").commit.oid == commits[2].oid
 
 
 def test_a_purge_between_finding_a_chunk_and_naming_it_fails_the_write_whole(shop: Workshop) -> None:
@@ -539,7 +539,7 @@ def test_a_purge_between_finding_a_chunk_and_naming_it_fails_the_write_whole(sho
     hand = shop.hands[shop.number]
     hand.add("chunked")
     hand.writer._flush()
-    shop.repo.purge(edited[0].hex(), reason="test")
+    shop.repo.upkeep.purge(edited[0].hex(), reason="test")
     with pytest.raises(Unavailable):
         hand.writer.finish()
     assert_sound(shop.repo)
@@ -615,7 +615,7 @@ def busy_repo() -> Iterator[Path]:
         put(root, "data.csv", "name,size\na,1\n")
         repo.add(root / "text.txt", root / "data.csv")
         repo.commit("base")
-        repo.branch("side")
+        repo.branches.create("side")
         put(root, "text.txt", "first\n" + "".join(f"line {n}\n" for n in range(40)))
         repo.add(root / "text.txt")
         repo.commit("ours")
@@ -818,8 +818,8 @@ def _beside_a_collector(root: Path, seconds: float) -> tuple[int, int]:
     with ml.open(root) as repo:
         assert_sound(repo)
         for kind, oid, where, start in acknowledged:
-            commit = repo.commit_at(oid, lane="memory" if kind == "memory" else "work")
-            new = {change.path: change.new for change in repo.changes(commit)}
+            commit = repo.show(oid, lane="memory" if kind == "memory" else "work").commit
+            new = {change.path: change.new for change in repo.show(commit).changes}
             entries = [entry for path, entry in new.items() if entry and path.endswith(where)]
             if kind == "memory":
                 assert repo.objects.read(entries[0].oid).hex()[:64] == start

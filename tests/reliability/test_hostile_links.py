@@ -191,7 +191,7 @@ def test_a_link_planted_while_the_repo_is_open_stops_gc(rich: Path, tmp_path: Pa
         with pytest.raises(Denied):
             opened.upkeep.gc(prune=True)
         with pytest.raises(Denied):
-            opened.purge("0" * 64, reason="x")
+            opened.upkeep.purge("0" * 64, reason="x")
     assert (tmp_path / "victim" / "letter.txt").read_text() == CANARY
 
 

@@ -108,7 +108,7 @@ def _compare(repo: Repo, lines: list[list[str]]) -> None:
     assert dict(by_kind["memory"]).items() <= stored.items()
     assert max(Counter(stored.values()).values()) == 1, "a memory was stored twice"
     for oid, text in by_kind["file"]:
-        assert repo.commit_at(oid).message == text
+        assert repo.show(oid).commit.message == text
     for agent, number in dict(by_kind["state"]).items():
         state = repo.memories().find_state(agent, "number")
         assert state is not None and state.value >= number

@@ -42,25 +42,25 @@ def _committed(repo: Repo, name: str, content: bytes) -> str:
 @place
 def a_small_file(repo: Repo, marker: str) -> Erase:
     oid = _committed(repo, "small.txt", marker.encode())
-    return lambda: repo.purge(oid, reason=WHY)
+    return lambda: repo.upkeep.purge(oid, reason=WHY)
 
 
 @place
 def a_file_that_compresses(repo: Repo, marker: str) -> Erase:
     oid = _committed(repo, "dense.txt", f"{marker} again\n".encode() * 900)
-    return lambda: repo.purge(oid, reason=WHY)
+    return lambda: repo.upkeep.purge(oid, reason=WHY)
 
 
 @place
 def a_file_of_a_pack(repo: Repo, marker: str) -> Erase:
     oid = _committed(repo, "packed.bin", noise(60_000, marker) + marker.encode() + noise(60_000, marker + "b"))
-    return lambda: repo.purge(oid, reason=WHY)
+    return lambda: repo.upkeep.purge(oid, reason=WHY)
 
 
 @place
 def a_large_file(repo: Repo, marker: str) -> Erase:
     oid = _committed(repo, "large.bin", noise(1_400_000, marker) + marker.encode() + noise(1_000_000, marker + "b"))
-    return lambda: repo.purge(oid, reason=WHY)
+    return lambda: repo.upkeep.purge(oid, reason=WHY)
 
 
 @place
@@ -73,7 +73,7 @@ def a_version_in_the_middle_of_many(repo: Repo, marker: str) -> Erase:
         if number == 3:
             lines[number * 30] = "gone again"
     repo.upkeep.gc()
-    return lambda: repo.purge(oids[3], reason=WHY)
+    return lambda: repo.upkeep.purge(oids[3], reason=WHY)
 
 
 @place
@@ -82,21 +82,21 @@ def a_staged_file(repo: Repo, marker: str) -> Erase:
     (oid,) = [change.new.oid for change in repo.status().staged if change.new]
     repo.restore(repo.root / "staged.txt", staged=True)
     (repo.root / "staged.txt").unlink()
-    return lambda: repo.purge(oid, reason=WHY)
+    return lambda: repo.upkeep.purge(oid, reason=WHY)
 
 
 @place
 def a_stashed_file(repo: Repo, marker: str) -> Erase:
     put(repo.root, "stashed.txt", f"{marker} stashed")
     stash = repo.stash.push(include_untracked=True)
-    return lambda: repo.purge(*_objects_with(repo, marker), reason=WHY) and stash
+    return lambda: repo.upkeep.purge(*_objects_with(repo, marker), reason=WHY) and stash
 
 
 @place
 def a_parameter_of_a_commit(repo: Repo, marker: str) -> Erase:
     repo.add(put(repo.root, "params.txt", f"{_number(marker)}"))
     commit = repo.commit("with a parameter", params={"note": marker})
-    return lambda: repo.purge(commit.meta["params"], reason=WHY)
+    return lambda: repo.upkeep.purge(commit.meta["params"], reason=WHY)
 
 
 def _number(marker: str) -> int:

@@ -155,7 +155,7 @@ def test_a_model_that_is_not_installed_yet_embeds_what_was_stored_before_it_was(
 def test_a_setting_that_names_no_provider_leaves_words_and_says_so(root: Path) -> None:
     with ml.open(root) as repo:
         repo.memories().store(Draft("tea"))
-        config.set_value(repo.dir, "embedding.provider", "nonesuch", repo_id=lambda: repo.id)
+        config.set_value(repo.dir, "embedding.provider", "nonesuch", repo_id=lambda: repo._id)
     with ml.open(root) as repo:
         repo.memories().store(Draft("more tea"))
         hits = repo.memories().search(Query("tea"))
@@ -177,7 +177,7 @@ def test_old_vectors_serve_until_the_new_ones_are_complete_and_are_then_removed(
         with ml.open(root) as repo:
             stored = store_numbered(repo.memories(), range(COUNT))
             assert repo.memories().wait(20)
-            config.set_value(repo.dir, "embedding.provider", "next", repo_id=lambda: repo.id)
+            config.set_value(repo.dir, "embedding.provider", "next", repo_id=lambda: repo._id)
         with ml.open(root) as repo:
             memories = repo.memories()
             memories.shared.worker.close()
@@ -205,7 +205,7 @@ def test_files_of_an_old_model_that_a_crash_left_are_removed_by_the_next_process
             assert repo.memories().wait(20)
             left = vector_folders(root)[0]
             shutil.copytree(index_folder(root) / "vectors" / left, root / "left")
-            config.set_value(repo.dir, "embedding.provider", "next", repo_id=lambda: repo.id)
+            config.set_value(repo.dir, "embedding.provider", "next", repo_id=lambda: repo._id)
         with ml.open(root) as repo:
             assert repo.memories().wait(20)
         shutil.copytree(root / "left", index_folder(root) / "vectors" / left, dirs_exist_ok=True)

@@ -109,7 +109,7 @@ for n in itertools.count():
         commit = repo.commit("on a side branch")
         print(commit.oid, "work", flush=True)
     repo.switch("main")
-    repo.delete_branch(f"side{{n}}", force=True)
+    repo.branches.delete(f"side{{n}}", force=True)
     memories.set_state("agent", "turn", n)
     data.read_values(n=[n]).save("turns")
     for commit in (next(repo.log(lane="memory")), next(repo.log())):
@@ -230,7 +230,7 @@ def _look(root: Path, acknowledged: list[tuple[str, ...]], cuts: Cuts) -> Counte
         found["mixed"] += bool(looked_at and (status.unstaged or status.untracked))
         for oid, lane in acknowledged[-20:]:
             if oid in known:
-                for change in repo.changes(repo.commit_at(oid, lane=lane)):  # type: ignore[arg-type]
+                for change in repo.show(oid, lane=lane).changes:  # type: ignore[arg-type]
                     assert change.new is None or repo.objects.read(change.new.oid)
         _go_on(repo)
     return found

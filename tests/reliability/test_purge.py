@@ -94,7 +94,7 @@ class Field:
         for name, content in files.items():
             self.plant(name, entries[f"files/{name}"].oid, content)
         repo.write({"memories/bot/1": b"remember " + MARKER}, "m")
-        (entry,) = repo.changes(repo.commit_at(lane="memory"))
+        (entry,) = repo.show(lane="memory").changes
         assert entry.new is not None
         self.plant("memory", entry.new.oid, b"remember " + MARKER)
         part = unsqueezable(9000, "part")
@@ -119,7 +119,7 @@ class Field:
         put(self.root, f".memlake/tmp/{'0' * 32}.pack", content)
 
     def purge(self) -> None:
-        self.repo.purge(*(secret.oid for secret in self.planted.values()), reason="asked to")
+        self.repo.upkeep.purge(*(secret.oid for secret in self.planted.values()), reason="asked to")
         self.repo.close()
 
     def hits(self) -> list[str]:
@@ -233,7 +233,7 @@ def test_column_names_noted_of_a_purged_table_go_with_it() -> None:
         put(field.root, "t.csv", MARKER.decode() + ",b\n1,2\n")
         field.repo.add(field.root / "t.csv")
         field.repo.commit("table")
-        (change,) = field.repo.changes(field.repo.commit_at())
+        (change,) = field.repo.show().changes
         assert change.new is not None
         field.plant("t.csv", change.new.oid, b"")
         field.purge()
@@ -246,16 +246,16 @@ def test_a_purge_that_died_anywhere_is_finished_by_purging_again(template: Field
     with fast_folder() as folder:
         ready = _copy(template, folder / "ready")
         oids = [secret.oid for secret in ready.planted.values()]
-        count = len(steps_of(lambda: ready.repo.purge(*oids, reason="asked to")))
+        count = len(steps_of(lambda: ready.repo.upkeep.purge(*oids, reason="asked to")))
         ready.repo.close()
         for number in range(1, count + 1):
             field = _copy(template, folder / str(number))
             field.repo.close()
 
-            die_at(field.root, number, lambda repo: repo.purge(*oids, reason="asked to"))
+            die_at(field.root, number, lambda repo: repo.upkeep.purge(*oids, reason="asked to"))
             with ml.open(field.root) as repo:
                 assert_sound(repo)
-                repo.purge(*oids, reason="asked to")
+                repo.upkeep.purge(*oids, reason="asked to")
                 assert_sound(repo)
             assert field.hits() == [], f"killed before step {number} of {count}"
             shutil.rmtree(field.root)
@@ -297,7 +297,7 @@ def test_without_a_safeguard_the_secret_is_found_again(
         field.repo.objects.read(field.planted["memory"].oid)
         reader = _hold_open(field.repo) if switch_off is _no_checkpoint else None
         try:
-            field.repo.purge(*(secret.oid for secret in field.planted.values()), reason="asked to")
+            field.repo.upkeep.purge(*(secret.oid for secret in field.planted.values()), reason="asked to")
             assert field.hits() != []
         finally:
             field.repo.close()

@@ -180,11 +180,11 @@ def test_a_branch_at_a_thinned_commit_is_whole_for_other_processes(tmp_path: Pat
     with init(tmp_path / "repo") as repo:
         with repo._history.db.write():
             commits = [repo.write({f"memories/bot/{n}": b"%d" % n}, "m") for n in range(300)]
-        early, next_one = (repo.commit_at(commits[at].oid, lane="memory") for at in (100, 101))
+        early, next_one = (repo.show(commits[at].oid, lane="memory").commit for at in (100, 101))
         assert len(list(repo._history.scan(early))) == 101
-        repo.branch("back", at=next_one.oid)
+        repo.branches.create("back", at=next_one.oid)
     with ml.open(tmp_path / "repo") as other:
-        assert len(list(other._history.scan(other.commit_at("back", lane="memory")))) == 102
+        assert len(list(other._history.scan(other.show("back", lane="memory").commit))) == 102
         assert_sound(other)
 
 

@@ -25,9 +25,9 @@ def bare(tmp_path: Path) -> ml.Repo:
     """Two branches, a tag, a memory and a dataset."""
     repo = ml.init(tmp_path / "lake", bare=True)
     repo.write({"files/a.txt": b"one\n", "files/data/b.csv": b"x\n1\n"}, "first")
-    repo.branch("dev")
+    repo.branches.create("dev")
     repo.write({"files/a.txt": b"one\ntwo\n"}, "second", branch="dev")
-    repo.tag("v1")
+    repo.tags.create("v1")
     repo.write({"memories/bot/1": b"{}"}, "remember")
     return repo
 
@@ -40,13 +40,13 @@ def test_its_folder_holds_what_memlake_holds_elsewhere_and_no_checkout(bare: ml.
 
 def test_head_is_the_first_branch_and_a_name_for_it_can_be_given(tmp_path: Path) -> None:
     with ml.init(tmp_path / "a", bare=True) as repo:
-        assert repo.branch_name == "main" and repo.head is None
+        assert repo.branches.current == "main" and repo.head is None
         made = repo.write({"files/a": b"1"}, "first")
         assert repo.head == made.oid and [c.subject for c in repo.log()] == ["first"]
     with ml.init(tmp_path / "b", branch="trunk", bare=True) as repo:
-        assert repo.branch_name == "trunk"
+        assert repo.branches.current == "trunk"
     with ml.open(tmp_path / "b") as repo:
-        assert repo.branch_name == "trunk"
+        assert repo.branches.current == "trunk"
 
 
 def test_history_is_read_by_rev(bare: ml.Repo) -> None:
@@ -56,9 +56,9 @@ def test_history_is_read_by_rev(bare: ml.Repo) -> None:
     assert bare.diff("main..dev") == bare.diff("main", "dev")
     assert [path for path, _ in bare.ls("v1", paths=["*.csv"])] == ["files/data/b.csv"]
     assert [line.commit.subject for line in bare.blame("a.txt", "dev")] == ["first", "second"]
-    assert bare.commit_at("HEAD@{0}").subject == "first" and bare.commit_at("dev~1").subject == "first"
-    assert [branch.name for branch in bare.branches(merged="dev")] == ["dev", "main"]
-    assert bare.about("data/b.csv").media == "text/csv"
+    assert bare.show("HEAD@{0}").commit.subject == "first" and bare.show("dev~1").commit.subject == "first"
+    assert [branch.name for branch in bare.branches.list(merged="dev")] == ["dev", "main"]
+    assert bare.show().about("data/b.csv").media == "text/csv"
 
 
 def test_memories_and_datasets_are_kept_in_it(bare: ml.Repo) -> None:
@@ -74,19 +74,19 @@ def test_memories_and_datasets_are_kept_in_it(bare: ml.Repo) -> None:
 
 
 def test_refs_are_made_moved_and_deleted(bare: ml.Repo) -> None:
-    bare.branch("main", "dev", force=True)  # nobody's files are those of main here
+    bare.branches.create("main", "dev", force=True)  # nobody's files are those of main here
     assert bare.read("a.txt") == b"one\ntwo\n"
-    bare.rename_branch("main", "trunk")
-    assert bare.branch_name == "trunk" and ml.open(bare.root).branch_name == "trunk"
+    bare.branches.rename("main", "trunk")
+    assert bare.branches.current == "trunk" and ml.open(bare.root).branches.current == "trunk"
     assert next(move.action for move in bare.reflog("trunk")) == "branch: renamed from main"
-    bare.delete_tag("v1")
-    bare.delete_branch("dev")
-    assert [branch.name for branch in bare.branches()] == ["trunk"] and bare.tags() == []
+    bare.tags.delete("v1")
+    bare.branches.delete("dev")
+    assert [branch.name for branch in bare.branches] == ["trunk"] and bare.tags.list() == []
 
 
 def test_where_heads_branch_is_gone_it_is_another_one(bare: ml.Repo) -> None:
-    bare.delete_branch("main", force=True)
-    assert bare.branch_name == "dev" and bare.upkeep.fsck().ok
+    bare.branches.delete("main", force=True)
+    assert bare.branches.current == "dev" and bare.upkeep.fsck().ok
 
 
 NEEDS_FILES: dict[str, Callable[[ml.Repo], object]] = {
@@ -114,12 +114,12 @@ NEEDS_FILES: dict[str, Callable[[ml.Repo], object]] = {
 
 @pytest.mark.parametrize("verb", NEEDS_FILES)
 def test_what_needs_a_working_folder_is_refused_with_advice_and_changes_nothing(bare: ml.Repo, verb: str) -> None:
-    before = [(branch.name, branch.work, branch.memory) for branch in bare.branches()]
+    before = [(branch.name, branch.work, branch.memory) for branch in bare.branches]
     names = sorted(os.listdir(bare.root))
     with pytest.raises(NeedsCheckout, match=r"is a bare repo, which has none\. Nothing was changed") as raised:
         NEEDS_FILES[verb](bare)
     assert f"memlake -C {bare.root} show HEAD" in raised.value.hint
-    assert [(branch.name, branch.work, branch.memory) for branch in bare.branches()] == before
+    assert [(branch.name, branch.work, branch.memory) for branch in bare.branches] == before
     assert sorted(os.listdir(bare.root)) == names and bare.upkeep.fsck().ok
 
 
@@ -129,7 +129,7 @@ def test_what_needs_a_working_folder_is_refused_with_advice_and_changes_nothing(
 def test_it_is_found_by_its_path_by_the_variable_and_from_inside(
     bare: ml.Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ml.open(bare.root).id == bare.id
+    assert ml.open(bare.root)._id == bare._id
     monkeypatch.chdir(bare.root / "packs")
     assert ml.open().root == bare.root
     monkeypatch.chdir(tmp_path)
@@ -154,7 +154,7 @@ def test_the_memlake_folder_of_a_checkout_is_never_taken_for_a_bare_repo(tmp_pat
 
 
 def test_init_does_not_mix_the_two_forms(bare: ml.Repo, tmp_path: Path) -> None:
-    assert ml.init(bare.root, bare=True).id == bare.id
+    assert ml.init(bare.root, bare=True)._id == bare._id
     with pytest.raises(AlreadyExists, match="is a bare repo"):
         ml.init(bare.root)
     ml.init(tmp_path / "work").close()
@@ -193,9 +193,9 @@ def test_a_link_in_it_is_refused(bare: ml.Repo, tmp_path: Path) -> None:
 
 def test_it_is_kept_as_any_other(bare: ml.Repo, tmp_path: Path) -> None:
     gone = bare.write({"files/big": b"x" * 5000}, "big", branch="dev")
-    bare.branch("dev", "main", force=True)
-    oid = bare.entry("big", gone.oid).oid
-    bare.purge(oid, reason="test")
+    bare.branches.create("dev", "main", force=True)
+    oid = bare.objects.at("big", gone.oid).oid
+    bare.upkeep.purge(oid, reason="test")
     assert bare.objects.is_purged(oid)
     bare.config["gc.reflog_expire"] = "0"
     with ml.open(bare.root) as repo:
@@ -221,7 +221,7 @@ def test_a_backup_of_it_unpacks_to_a_bare_repo(bare: ml.Repo, tmp_path: Path) ->
     with tarfile.open(tmp_path / "copy.tar") as tar:
         tar.extractall(tmp_path / "copy", filter="data")
     with ml.open(tmp_path / "copy") as copy:
-        assert copy.root == copy.dir and copy.id == bare.id and copy.read("a.txt", "dev") == b"one\ntwo\n"
+        assert copy.root == copy.dir and copy._id == bare._id and copy.read("a.txt", "dev") == b"one\ntwo\n"
 
 
 def test_it_can_be_rescued_from_its_packs(bare: ml.Repo, tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_moved_into_a_folder_as_its_memlake_it_has_a_checkout(bare: ml.Repo, tmp
 
 def test_threads_write_to_it_at_once_and_nothing_is_lost(bare: ml.Repo) -> None:
     def work(number: int) -> None:
-        bare.branch(f"b{number}")
+        bare.branches.create(f"b{number}")
         for turn in range(5):
             bare.write({f"files/{number}/{turn}": b"x"}, f"{number}.{turn}")
             bare.write({f"memories/bot/{number}-{turn}": b"m"}, "m", branch=f"b{number}")

@@ -62,7 +62,7 @@ def test_a_model_leads_back_to_its_data_prompt_and_params(repo: Repo) -> None:
 
 
 def short(repo: Repo) -> str:
-    return repo.commit_at("HEAD").oid[:10]
+    return repo.show("HEAD").commit.oid[:10]
 
 
 def test_a_file_leads_down_to_what_rests_on_it(repo: Repo) -> None:
@@ -154,19 +154,21 @@ def test_a_repo_without_commits_has_nothing_to_tell(repo: Repo) -> None:
 
 def test_rows_that_rest_on_a_file_lead_to_the_checkpoint(repo: Repo) -> None:
     train(repo)
-    told = repo.row_lineage("raw.csv", "row = 2").to_text().splitlines()
+    told = repo.lineage("raw.csv", where="row = 2").to_text().splitlines()
     assert told[:3] == ["raw.csv: 1 row", "used by", "└── clean@1.0.0: row 1"]
     assert told[3].startswith("    └── model.pt  (commit ")
-    assert repo.row_lineage("raw.csv", "row = 1").used_by == ()
-    assert repo.row_lineage("raw.csv", rows=True).used_by[0].rows == (1,)
+    assert repo.lineage("raw.csv", where="row = 1").used_by == ()
+    assert repo.lineage("raw.csv", where=None, rows=True).used_by[0].rows == (1,)
     put(repo, "more", files={"raw.csv": "id,x\n9,9\n"})
-    assert repo.row_lineage("raw.csv").used_by == ()
+    assert repo.lineage("raw.csv", where=None, rows=True).used_by == ()
 
 
 def test_files_that_a_storage_listed_are_known_by_their_place(repo: Repo) -> None:
     put(repo, "photos", files={"photos/a.txt": "a", "photos/b.txt": "b"})
     repo.datasets().read_storage("photos/").save("photos")
-    assert [(one.name, one.rows) for one in repo.row_lineage("photos/b.txt").used_by] == [("photos@1.0.0", (2,))]
+    assert [(one.name, one.rows) for one in repo.lineage("photos/b.txt", where=None, rows=True).used_by] == [
+        ("photos@1.0.0", (2,))
+    ]
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,7 @@ def test_files_that_a_storage_listed_are_known_by_their_place(repo: Repo) -> Non
 def test_rows_that_cannot_be_meant_are_refused(repo: Repo, of: str, where: str | None, why: str) -> None:
     train(repo)
     with pytest.raises((InvalidInput, NotFound), match=why):
-        repo.row_lineage(of, where)
+        repo.lineage(of, where=where, rows=True)
 
 
 # -- never in a circle ---------------------------------------------------------------------------------

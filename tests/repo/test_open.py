@@ -31,14 +31,14 @@ def set_format(folder: Path, value: object) -> None:
 
 def test_init_makes_a_repo_that_git_ignores_and_is_safe_to_repeat(here: Path) -> None:
     repo = kept(here)
-    assert (here / ".memlake/.gitignore").read_text() == "*\n" and repo.branch_name == "main"
+    assert (here / ".memlake/.gitignore").read_text() == "*\n" and repo.branches.current == "main"
     again = ml.init()
     assert again.head == repo.head and again.status().clean
 
 
 def test_the_first_branch_may_have_another_name(tmp_path: Path) -> None:
-    assert ml.init(tmp_path / "x", branch="trunk").branch_name == "trunk"
-    assert [b.name for b in ml.open(tmp_path / "x").branches()] == ["trunk"]
+    assert ml.init(tmp_path / "x", branch="trunk").branches.current == "trunk"
+    assert [b.name for b in ml.open(tmp_path / "x").branches] == ["trunk"]
     with pytest.raises(ml.errors.InvalidInput):
         ml.init(tmp_path / "y", branch="bad name")
 
@@ -111,7 +111,7 @@ def test_losing_the_checkout_state_costs_no_history(here: Path) -> None:
     for file in (here / ".memlake").glob("local.db*"):
         file.unlink()
     repo = ml.init(here)
-    assert repo.branch_name == "main" and repo.head == head and repo.read("a") == b"1"
+    assert repo.branches.current == "main" and repo.head == head and repo.read("a") == b"1"
 
 
 def test_damaged_content_is_never_served(here: Path) -> None:
@@ -143,10 +143,10 @@ def test_a_closed_repo_leaves_no_write_ahead_log_behind(here: Path) -> None:
 
 def test_records_print_what_a_person_wants_to_know(here: Path) -> None:
     repo = kept(here)
-    commit = repo.commit_at("HEAD")
+    commit = repo.show("HEAD").commit
     assert commit.oid[:10] in repr(commit) and "'one'" in repr(commit)
-    assert repr(repo.changes(commit)[0]) == "Change(A files/a)"
-    assert repr(repo.branches()[0]).startswith("Branch(*main ")
+    assert repr(repo.show(commit).changes[0]) == "Change(A files/a)"
+    assert repr(repo.branches.list()[0]).startswith("Branch(*main ")
     assert "0 staged" in repr(repo.status()) and "main" in repr(repo.status())
 
 
@@ -191,11 +191,11 @@ def test_an_interrupted_checkout_whose_file_was_purged_meanwhile_does_not_lock_t
     repo.commit("two")
     secret = next(e.oid for p, e in repo.ls() if p == "files/secret")
     repo.switch("HEAD~1", detach=True)
-    repo.purge(secret, reason="it was a secret")
-    main = repo.commit_at("main").oid
+    repo.upkeep.purge(secret, reason="it was a secret")
+    main = repo.show("main").commit.oid
     journal.begin(repo._local, Plan(Goal(main, "main", "switch: moving to main", "")))
     repo.close()
     again = ml.open(here)
     status = again.status()
-    assert again.branch_name == "main" and (here / "b").read_text() == "2" and not (here / "secret").exists()
+    assert again.branches.current == "main" and (here / "b").read_text() == "2" and not (here / "secret").exists()
     assert status.unstaged == ()  # it cannot be here, so nobody removed it

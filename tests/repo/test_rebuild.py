@@ -72,9 +72,9 @@ def test_a_version_is_the_same_though_its_files_changed_since(repo: Repo) -> Non
     (repo.root / "shared.py").write_text("least = 99\n")
     repo.add("."), repo.commit("later")
     allow(repo, "twice")
-    before = (repo.commit_at("HEAD").oid, (repo.root / "pets.csv").read_text())
+    before = (repo.show("HEAD").commit.oid, (repo.root / "pets.csv").read_text())
     assert repo.rebuild("twice") == Rebuilt("twice@1.0.0", True)
-    assert (repo.commit_at("HEAD").oid, (repo.root / "pets.csv").read_text()) == before
+    assert (repo.show("HEAD").commit.oid, (repo.root / "pets.csv").read_text()) == before
 
 
 def test_a_program_that_nobody_allowed_is_not_run(repo: Repo) -> None:

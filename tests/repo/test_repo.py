@@ -34,7 +34,7 @@ def test_a_personal_repo_that_has_its_tables_but_no_id_yet_is_made_whole(persona
         db.run("DELETE FROM ref")
     db.close()
     with open_personal() as repo:
-        assert repo.id and [branch.name for branch in repo.branches()] == ["main"]
+        assert repo._id and [branch.name for branch in repo.branches] == ["main"]
 
 
 def test_no_empty_personal_repo_is_made_over_packs_whose_history_is_lost(personal: Path) -> None:
@@ -60,4 +60,4 @@ def test_a_rescue_that_failed_half_way_can_be_repeated(tmp_path: Path, monkeypat
     rescue(repo.dir, tmp_path / "again")
     assert [path.name for path in (tmp_path / "again").iterdir()] == [config.FOLDER]
     with ml.open(tmp_path / "again") as again:
-        assert again.commit_at(lane="memory").oid == made.oid
+        assert again.show(lane="memory").commit.oid == made.oid

@@ -85,7 +85,7 @@ def test_a_disk_that_is_not_mounted_is_not_taken_for_a_new_place(root: Path, her
     with ml.open(root) as repo, pytest.raises(Unavailable, match="no owner mark either"):
         keep(repo, "more")
     with ml.open(root) as repo, pytest.raises(Unavailable, match="Nothing was changed"):
-        repo.purge(repo.entry("big").oid, reason="leaked")
+        repo.upkeep.purge(repo.objects.at("big").oid, reason="leaked")
     assert not (here / "disk").exists() or not any((here / "disk").iterdir())
     shutil.rmtree(here / "disk", ignore_errors=True)
     (here / "unmounted").rename(here / "disk")
@@ -98,11 +98,11 @@ def test_what_lies_in_a_pack_that_is_gone_is_not_said_to_be_erased(root: Path, h
     (pack,) = (root / ".memlake/packs").iterdir()
     pack.rename(here / "pack")
     with ml.open(root) as repo:
-        oid = repo.entry("big").oid
+        oid = repo.objects.at("big").oid
         with pytest.raises(Unavailable, match=f"pack {pack.name[:10]} holds what is to be purged"):
-            repo.purge(oid, reason="leaked")
+            repo.upkeep.purge(oid, reason="leaked")
         (here / "pack").rename(pack)
-        repo.purge(oid, reason="leaked")
+        repo.upkeep.purge(oid, reason="leaked")
     assert not any(DATA[:64] in path.read_bytes() for path in root.rglob(".memlake/packs/*"))
 
 
@@ -137,7 +137,7 @@ def test_an_init_that_was_interrupted_is_finished_by_the_next_command(here: Path
     for name in ("one", "two"):
         with ml.open(here / "repo") as repo:
             keep(repo, name)
-            assert repo.branch_name == "main"
+            assert repo.branches.current == "main"
 
 
 def test_a_first_branch_that_cannot_be_named_so_leaves_no_repo(here: Path) -> None:

@@ -132,7 +132,9 @@ def test_tasks_of_one_thread_have_transactions_open_side_by_side(repo: ml.Repo) 
         await asyncio.gather(group("left", left, right), group("right", right, left))
 
     asyncio.run(both())
-    found = {commit.message: {change.path[-1] for change in repo.changes(commit)} for commit in repo.log(lane="memory")}
+    found = {
+        commit.message: {change.path[-1] for change in repo.show(commit).changes} for commit in repo.log(lane="memory")
+    }
     assert found == {"left": {"1", "2"}, "right": {"1", "2"}, "first": {"0"}}
 
 
@@ -210,8 +212,8 @@ VERBS: dict[str, tuple[Callable[[ml.Repo], object], Callable[[ml.Repo], object]]
     "reset --hard": (conflicting, lambda repo: repo.reset("HEAD~1", mode="hard")),
     "stash": (edited, lambda repo: repo.stash.push()),
     "stash pop": (stashed, lambda repo: repo.stash.pop()),
-    "branch": (edited, lambda repo: repo.branch("new")),
-    "tag": (edited, lambda repo: repo.tag("v1")),
+    "branch": (edited, lambda repo: repo.branches.create("new")),
+    "tag": (edited, lambda repo: repo.tags.create("v1")),
     "rm": (lambda _repo: None, lambda repo: repo.rm("a.txt")),
 }
 
@@ -220,13 +222,13 @@ VERBS: dict[str, tuple[Callable[[ml.Repo], object], Callable[[ml.Repo], object]]
 def test_undo_of_a_verb_leaves_what_another_thread_wrote_meanwhile(repo: ml.Repo, name: str) -> None:
     prepare, verb = VERBS[name]
     prepare(repo)
-    before = (repo.head, repo.branch_name, repo.status())
+    before = (repo.head, repo.branches.current, repo.status())
     with meanwhile(lambda: remember(repo, "theirs"), repo):
         verb(repo)
     assert messages(repo)[0] == "theirs"
     repo.undo()
     assert messages(repo) == ["theirs", "first"], "undo takes back its own verb alone"
-    assert (repo.head, repo.branch_name, repo.status()) == before
+    assert (repo.head, repo.branches.current, repo.status()) == before
 
 
 # -- gc beside everything -------------------------------------------------------------------------------
@@ -254,13 +256,13 @@ def at_each_step(work: Callable[[], Any], repo: ml.Repo | None = None) -> Iterat
 def test_gc_at_each_step_of_a_verb_takes_nothing_that_it_or_its_undo_needs(repo: ml.Repo, name: str) -> None:
     prepare, verb = VERBS[name]
     prepare(repo)
-    before = (repo.head, repo.branch_name, repo.status())
+    before = (repo.head, repo.branches.current, repo.status())
     with at_each_step(lambda: repo.upkeep.gc(prune=True), repo):
         verb(repo)
     assert repo.upkeep.fsck(full=True).ok
     with at_each_step(lambda: repo.upkeep.gc(prune=True), repo):
         repo.undo()
-    assert (repo.head, repo.branch_name, repo.status()) == before and repo.upkeep.fsck(full=True).ok
+    assert (repo.head, repo.branches.current, repo.status()) == before and repo.upkeep.fsck(full=True).ok
 
 
 def test_gc_at_each_step_of_agents_chains_and_transactions_takes_nothing_of_theirs(repo: ml.Repo) -> None:
@@ -313,7 +315,7 @@ def test_a_part_that_is_purged_while_it_is_stored_again_does_not_come_back(
     put = objects.parts.put
 
     def stored(name: str, file: Path) -> None:
-        in_a_thread(lambda: repo.purge(oid, reason="a secret"))
+        in_a_thread(lambda: repo.upkeep.purge(oid, reason="a secret"))
         put(name, file)
 
     monkeypatch.setattr(objects.parts, "put", stored)
@@ -387,4 +389,4 @@ def test_what_agents_and_chains_store_beside_a_merge_that_waits_stays_however_it
     assert [hit["content"] for hit in agent.search_memory("sky")] == ["the sky is blue"]
     assert not repo.status().conflicts and repo.upkeep.fsck(full=True).ok
     assert (repo.root / "a.txt").read_text() == ("side\n" if end == "continue" else "main\n")
-    assert (len(repo.commit_at("main").parents) == 2) == (end in ("continue", "commit"))
+    assert (len(repo.show("main").commit.parents) == 2) == (end in ("continue", "commit"))

@@ -74,7 +74,7 @@ def test_gc_after_the_clock_was_set_forward_takes_no_grace_period_for_over(
         with pytest.warns(UserWarning, match="set forward by 87[56]. h"):
             report = opened.upkeep.gc()
         assert report.objects == 0 and report.commits == 0
-        assert opened.commit_at("main@{1}").subject == "two"
+        assert opened.show("main@{1}").commit.subject == "two"
         assert opened.upkeep.gc(prune=True).objects == 1, "who asks for it gets it"
 
 

@@ -101,7 +101,7 @@ def test_no_door_lets_a_bad_path_into_history(path: str, tmp_path: Path) -> None
         repo.write({f"files/{path}": b"x"}, "sneak")
     with pytest.raises(ml.errors.InvalidInput):
         repo.write({f"memories/{path}": b"x"}, "sneak")
-    assert repo.head is None and repo.branches()[0].memory is None
+    assert repo.head is None and repo.branches.list()[0].memory is None
 
 
 @pytest.mark.parametrize("path", ["a", "unknown/a", "", "files", "FILES/a", "/files/a"])
@@ -166,7 +166,7 @@ def test_a_path_that_must_never_be_written_is_left_out_with_a_warning(
     repo: ml.Repo, keep: Keep, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep("first", {"a": "1"})
-    repo.branch("dev")
+    repo.branches.create("dev")
     with monkeypatch.context() as patch:
         patch.setattr(write, "check", lambda path: path)
         repo.write(
@@ -310,10 +310,10 @@ def test_bad_branch_and_tag_names_are_refused_and_nothing_is_made(name: str, her
     repo.add("a")
     repo.commit("one")
     for verb in (
-        repo.branch,
-        repo.tag,
-        lambda name: repo.switch(name, create=True) if name != "-" else repo.branch(name),
+        repo.branches.create,
+        repo.tags.create,
+        lambda name: repo.switch(name, create=True) if name != "-" else repo.branches.create(name),
     ):
         with pytest.raises(ml.errors.InvalidInput):
             verb(name)
-    assert [b.name for b in repo.branches()] == ["main"] and repo.tags() == [] and repo.branch_name == "main"
+    assert [b.name for b in repo.branches] == ["main"] and repo.tags.list() == [] and repo.branches.current == "main"

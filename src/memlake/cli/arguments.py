@@ -54,7 +54,7 @@ def screen(settings: config.Settings | None = None) -> Screen:
 def open_here(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
     """The repo found from here, closed after the verb."""
     with open_repo() as repo:
-        yield repo, screen(repo.settings)
+        yield repo, screen(repo.config.in_force)
 
 
 @contextmanager
@@ -70,7 +70,7 @@ def open_datasets_repo(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
     root = config.find_repo()
     is_personal = root is None and config.personal_folder().is_dir()
     with open_personal() if root is None else open_repo(root) as repo:
-        out = screen(repo.settings)
+        out = screen(repo.config.in_force)
         if is_personal:
             out.note(f"There is no repo here, so this is about your personal one: {clean(str(repo.root))}")
         yield repo, out
@@ -204,7 +204,7 @@ def is_rev(repo: Repo, word: str) -> bool:
 
 def _names_commit(repo: Repo, word: str, lane: Lane) -> bool:
     try:
-        repo.commit_at(word, lane)
+        repo.show(word, lane)
     except (NotFound, InvalidInput):
         return False
     return True
@@ -226,8 +226,9 @@ def _check_paths(repo: Repo, words: Iterable[str]) -> None:
 
 def _check_born(repo: Repo, word: str) -> None:
     """A rev counted from a branch without commits is refused as that, not as a path."""
-    if repo.head is None and re.split(r"[~^]|(?<=.)@|\.\.", word, maxsplit=1)[0] in ("HEAD", "@", repo.branch_name):
-        repo.commit_at(word)
+    start = re.split(r"[~^]|(?<=.)@|\.\.", word, maxsplit=1)[0]
+    if repo.head is None and start in ("HEAD", "@", repo.branches.current):
+        repo.show(word)
 
 
 def _is_tracked(repo: Repo, word: str) -> bool:

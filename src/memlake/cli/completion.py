@@ -55,9 +55,9 @@ def _of_repo(repo: Repo, wanted: set[str], typed: str) -> Iterator[str]:
         return
     before, dots, last = typed.rpartition("..") if "rev" in wanted else ("", "", typed)
     if wanted & {"branch", "rev"}:
-        yield from (before + dots + name for name in _filter((b.name for b in repo.branches()), last))
+        yield from (before + dots + name for name in _filter((b.name for b in repo.branches), last))
     if wanted & {"tag", "rev"}:
-        yield from (before + dots + name for name in _filter((tag.name for tag in repo.tags()), last))
+        yield from (before + dots + name for name in _filter((tag.name for tag in repo.tags), last))
     if "rev" in wanted:
         yield from (before + dots + name for name in _filter(["HEAD"], last))
 

@@ -33,5 +33,5 @@ def _call(verb: str, *given: str, as_json: bool = False, **how: Any) -> None:
     module, _, function = verb.partition(":")
     show = getattr(import_module(module), function)  # by name: no command pays for the code of another
     with memlake.open() as repo:
-        screen = import_module("memlake.cli.screen").open_screen("auto", as_json=as_json, settings=repo.settings)
+        screen = import_module("memlake.cli.screen").open_screen("auto", as_json=as_json, settings=repo.config.in_force)
         show(repo, screen, *given, **how)

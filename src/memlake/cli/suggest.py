@@ -60,7 +60,7 @@ def rev_hint(repo: Repo, rev: str) -> str:
         word = word.split(mark, 1)[0]
     if not _WILD.isdisjoint(word):
         return ""
-    names = [branch.name for branch in repo.branches()] + [tag.name for tag in repo.tags()]
+    names = [branch.name for branch in repo.branches] + [tag.name for tag in repo.tags]
     if word in names or word == "HEAD":
         return ""  # it is there, so something else was not found
     return did_you_mean(word, names) if word else ""

@@ -9,11 +9,11 @@ from memlake import config, versions
 from memlake.calls import check_methods
 from memlake.errors import AlreadyExists, InvalidInput, Unavailable
 from memlake.records import Commit, Lane, short
+from memlake.repo.part import Part
 from memlake.reports import Bisected
 from memlake.versions.history import refs
 
 if TYPE_CHECKING:
-    from memlake.repo.repo import Repo
     from memlake.versions.checkout.context import Checkout
     from memlake.versions.verbs.bisect import Marks
 
@@ -22,11 +22,8 @@ _CANNOT_RUN = {126: "it is not a program that may be run", 127: "it, or a comman
 
 
 @check_methods
-class Bisect:
+class Bisect(Part):
     """Finding the commit that first went wrong."""
-
-    def __init__(self, repo: Repo) -> None:
-        self._repo = repo
 
     def search(
         self, *, good: Sequence[str] = (), bad: str = "HEAD", lane: Lane = "work", metric: str | None = None,
@@ -118,6 +115,3 @@ class Bisect:
         """How many commits may still be the first bad one; 0 until a good and a bad one are named."""
         here = self._repo._look()
         return versions.bisect.weigh(here, versions.bisect.get_marks(here))[2]
-
-    def _refuse_closed(self) -> None:
-        self._repo._refuse_closed()

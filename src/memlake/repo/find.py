@@ -101,7 +101,7 @@ def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
     found = versions.rescue.read_packs(places)
     with _built_aside(folder) as aside, init(aside) as repo:
         rescued = versions.rescue.rebuild(repo._history, found, parts)
-        versions.rebuild.stand_first(repo._look(), repo.settings.init_branch)
+        versions.rebuild.stand_first(repo._look(), repo._settings.init_branch)
     return rescued
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlake import memories, versions
 from memlake.records import Entry
+from memlake.repo.open import AnyPath
 from memlake.repo.repo import Repo
 
 if TYPE_CHECKING:
@@ -15,8 +16,18 @@ if TYPE_CHECKING:
     from memlake.versions.checkout.pending import Step
 
 
+def tree_path(repo: Repo, given: AnyPath) -> str:
+    """The tree path a user's path means: `datasets/x` and other rooms in full, anything else a file."""
+    return repo._tree_path(given)
+
+
+def read_about(repo: Repo, path: AnyPath, rev: str) -> About:
+    """`repo.show(rev).about`, also of the stage and of the sides of a conflict."""
+    return versions.show.about(repo._look(), repo._tree_path(path), rev)
+
+
 def read_abouts(repo: Repo, rev: str, entries: Mapping[str, Entry]) -> dict[str, About]:
-    """`repo.about` for many tree paths, in one walk over history."""
+    """`repo.show(rev).about` for many tree paths, in one walk over history."""
     return dict(versions.show.abouts(repo._look(), rev, entries))
 
 
@@ -26,7 +37,7 @@ def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
     Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
     """
     project = "" if everywhere else repo._project()
-    return memories.hook_search.Narrow(repo._look(), repo.dir, repo.settings, repo._memory_branch(), project=project)
+    return memories.hook_search.Narrow(repo._look(), repo.dir, repo._settings, repo._memory_branch(), project=project)
 
 
 def list_rebase(repo: Repo, upstream: str, branch: str | None = None, *, onto: str | None = None) -> Sequence[Step]:

@@ -115,7 +115,7 @@ def gather(
 
 def list_seen(repo: Repo) -> memories.lineage.Seen:
     """As searching does: memories of one's own organisation, and in a repo of many projects those of this one."""
-    org, project = repo.settings.memory_org, repo._project()
+    org, project = repo._settings.memory_org, repo._project()
     return memories.lineage.Seen(None if org == "*" else org, None if project is None else (project, ""))
 
 
@@ -171,7 +171,7 @@ def _find_file(repo: Repo, here: Checkout, word: str) -> Thing | None:
     if commit is None:
         return None
     try:
-        path = repo.path(given)
+        path = repo._tree_path(given)
     except InvalidInput:
         return None
     entry = here.history.entries(commit, [path]).get(path) if path.startswith(FILES) else None

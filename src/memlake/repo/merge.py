@@ -32,7 +32,7 @@ class Merge(Merged):
     @classmethod
     def of_rebase(cls, repo: Repo, here: Checkout, merged: Merged) -> Self:
         """A step that waits is settled as the same conflict was before, if it was."""
-        return cls.of(repo, versions.resolve.settle_known(here, merged) if repo.settings.merge_rerere else merged)
+        return cls.of(repo, versions.resolve.settle_known(here, merged) if repo._settings.merge_rerere else merged)
 
     def choose(self, side: str, *paths: SomePaths) -> tuple[Conflict, ...]:
         """Take "ours", "theirs" or of memories "both" for these paths; returns the conflicts that are left."""
@@ -71,7 +71,7 @@ class Merge(Merged):
         with self._repo._verb() as here:
             if (pending := here.local.find_pending()) and pending.rebase:
                 return Merge.of_rebase(
-                    self._repo, here, versions.rebase.go_on(here, message, remember=self._repo.settings.merge_rerere)
+                    self._repo, here, versions.rebase.go_on(here, message, remember=self._repo._settings.merge_rerere)
                 )
             return Merge.of(self._repo, versions.merge.conclude_pending(here, said))
 

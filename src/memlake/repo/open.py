@@ -153,13 +153,13 @@ class Opened:
 
     def _bring(self, oids: Sequence[bytes]) -> None:
         """Bring content that is at a remote only."""
-        links = later.remotes.open_links(self.dir, self.id)
+        links = later.remotes.open_links(self.dir, self._id)
         versions.partial.bring(self._history.objects, links, oids)
 
     # -- where we are -------------------------------------------------------------------------
 
     @property
-    def id(self) -> str:
+    def _id(self) -> str:
         """What this repo is known by, the same in every copy of it: a UUIDv7 given by `init`."""
         return layout.read_id(self._history.db)
 
@@ -184,10 +184,6 @@ class Opened:
             [found.name for found in versions.refs.branches(self._history.db, None)],
         )
         return usual if usual in names or not names else names[0]
-
-    @property
-    def branch_name(self) -> str | None:
-        return self._local.branch
 
     def _look(self) -> Checkout:
         """For verbs that only read."""
@@ -246,28 +242,23 @@ class Opened:
         return [self._pattern(path) or self._resolve_files(path)[0] for path in each(paths)]
 
     def _resolve_tree_paths(self, paths: Sequence[AnyPath]) -> tuple[str, ...]:
-        return tuple(self._pattern(path, in_tree=True) or self.path(path) for path in paths)
+        return tuple(self._pattern(path, in_tree=True) or self._tree_path(path) for path in paths)
 
     def _pattern(self, path: AnyPath, *, in_tree: bool = False) -> str | None:
         text = os.fspath(path)
         plain = "*" not in text and "?" not in text and "[" not in text
         return None if plain else versions.globs.spec(self.root, self._local, text, in_tree=in_tree)
 
-    def path(self, given: AnyPath) -> str:
+    def _tree_path(self, given: AnyPath) -> str:
         """The tree path a user's path means: `datasets/x` and other rooms in full, anything else a file."""
         return versions.show.tree_path_of(self.root, os.fspath(given))
 
     # -- settings and closing ----------------------------------------------------------------
 
     @property
-    def settings(self) -> config.Settings:
-        """The settings in force when the repo was opened."""
-        return self._settings
-
-    @property
     def config(self) -> Config:
         """The settings by key: `repo.config["embedding.provider"] = "none"`."""
-        return Config(self.dir)
+        return Config(self.dir, self._settings)
 
     def close(self) -> None:
         """Let go of the files; a second time changes nothing."""

@@ -12,21 +12,21 @@ from memlake.dataset.kind import DATASET
 from memlake.errors import InvalidInput
 from memlake.records import Commit
 from memlake.repo.open import AnyPath, SomePaths, each
+from memlake.repo.part import Part
 
 if TYPE_CHECKING:
-    from memlake.repo.repo import Repo
     from memlake.reports import Promoted, Running
 
 
 @check_methods
-class Promotions:
-    """What `repo.promotions` gives: `make`, which is `repo.promote`, `list` and `undo`."""
+class Promotions(Part):
+    """What `repo.promotions` gives: `create`, `list` and `undo`."""
 
-    def __init__(self, repo: Repo) -> None:
-        self._repo = repo
+    def create(self, *paths: SomePaths, source: str, to: str, message: str = "") -> Promoted:
+        """Take files and datasets over to a branch exactly as `source` has them, in one commit there.
 
-    def make(self, *paths: SomePaths, source: str, to: str, message: str = "") -> Promoted:
-        """Take files and datasets over to a branch exactly as `source` has them, in one commit there."""
+        Refused if a rule in policy/promote.toml on that branch says so. What only that branch has in a folder goes.
+        """
         repo = self._repo
         wanted = tuple(self._find_path(path, source) for path in each(paths))
         if not wanted:
@@ -54,6 +54,3 @@ class Promotions:
         versions_there = () if "/" in text else repo._history.scan(head, name)
         is_dataset = any(one == name or one.startswith(f"{name}/") for one, _ in versions_there)
         return name if is_dataset else repo._resolve_tree_paths([path])[0]
-
-    def _refuse_closed(self) -> None:
-        self._repo._refuse_closed()

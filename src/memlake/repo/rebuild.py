@@ -71,7 +71,7 @@ def rebuild(repo: Repo, of: str, *, check: bool) -> Rebuilt:
     recipe = read_recipe(repo, thing)
     if check or recipe.missing:
         return Rebuilt(recipe.of, None, missing=recipe.missing, notes=recipe.notes)
-    if not trust.is_granted(programs_home(), repo.id, recipe.grant):
+    if not trust.is_granted(programs_home(), repo._id, recipe.grant):
         raise Denied(
             f"rebuilding {recipe.of} runs {recipe.name}, which this repo recorded, and you did not allow that. Nothing "
             "was run.",
@@ -389,4 +389,4 @@ def read_program(repo: Repo, of: str) -> Recipe:
 def trust_program(repo: Repo, recipe: Recipe) -> None:
     """Allow this program to be run over the files of its commit."""
     allowed = trust.Grant(str(repo.root), (f"program of {recipe.of}",))
-    trust.grant(programs_home(), repo.id, recipe.grant, allowed)
+    trust.grant(programs_home(), repo._id, recipe.grant, allowed)

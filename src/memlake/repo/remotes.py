@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -26,10 +26,10 @@ from memlake.objects.one_file import OneFile
 from memlake.objects.places import Folder, Place
 from memlake.records import Branch
 from memlake.repo.open import AnyPath
+from memlake.repo.part import Part
 from memlake.versions import tables
 
 if TYPE_CHECKING:
-    from memlake.repo.repo import Repo
     from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.fetch import Fetched, Link
 
@@ -69,14 +69,8 @@ class Apart(NamedTuple):
 
 
 @check_methods
-class Remotes:
+class Remotes(Part):
     """What `repo.remotes` gives: `add`, `remove`, `rename`, `set_url`, and the remotes by iteration."""
-
-    def __init__(self, repo: Repo) -> None:
-        self._repo = repo
-
-    def _refuse_closed(self) -> None:
-        self._repo._refuse_closed()
 
     def __iter__(self) -> Iterator[RemoteSettings]:
         return iter(list_remotes(self._repo.dir))
@@ -139,7 +133,7 @@ class Remotes:
                 if known
                 else "Add one, a folder or a bucket: memlake remote add origin s3://BUCKET/PREFIX",
             )
-        if trusted and not config.is_own_address(self._repo.id, settings.address):
+        if trusted and not config.is_own_address(self._repo._id, settings.address):
             raise Denied(
                 f"the address of remote {name!r} ({settings.url}) came with this repo, and you have not given it. "
                 "Nothing was sent or asked for.",
@@ -176,7 +170,7 @@ class Remotes:
                     found[branch] = Apart(branch, settings.name, ahead, behind, heads["memory"] != target.memory)
         return list(found.values())
 
-    def list_holding(self, oids: Iterable[str]) -> list[str]:
+    def list_holding(self, oids: Sequence[str]) -> list[str]:
         """Names of the remotes that have some of these objects, as far as is known here. Asks none of them."""
         names, wanted = [], [bytes.fromhex(oid) for oid in oids]
         for settings in self:
@@ -197,7 +191,7 @@ class Remotes:
             new = folder / f"{_FILE}.{os.urandom(4).hex()}"
             disk.write_file(new, json.dumps(settings._asdict(), indent=1).encode())
             disk.rename(new, folder / _FILE)
-        config.note_address(self._repo.dir, self._repo.id, settings.address)
+        config.note_address(self._repo.dir, self._repo._id, settings.address)
         return settings
 
     @contextlib.contextmanager

@@ -3,58 +3,47 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
 
-from memlake import config, dataset, governance, memories, nofollow, projects, versions
+from memlake import config, dataset, governance, memories, projects, versions
 from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.dataset.kind import DATASET
-from memlake.errors import AlreadyExists, Error, InvalidInput, pasted
-from memlake.errors import Conflict as ConflictError
-from memlake.memories.kind import MEMORY
+from memlake.errors import AlreadyExists, Conflict, InvalidInput, pasted
 from memlake.objects.forks import check_process
-from memlake.records import Author, Branch, Change, Commit, Entry, Lane, Merged, Move, Staged, Status, Tag
-from memlake.repo import lineage
-from memlake.repo.bisect import Bisect
-from memlake.repo.insides import Asked, explain_change, sketch_change
-from memlake.repo.merge import Merge, said_facts
-from memlake.repo.open import AnyPath, Opened, SomePaths, checked_oid, each
-from memlake.repo.promotions import Promotions
-from memlake.repo.stash import Stashes
-from memlake.repo.stored_objects import StoredObjects
-from memlake.repo.upkeep import Upkeep
-from memlake.versions import tables
+from memlake.records import Author, Change, Commit, Entry, Lane, Merged, Move, Staged, Status
+from memlake.repo.open import AnyPath, Opened, SomePaths, each
 
 if TYPE_CHECKING:
-    from memlake.contents.explain import Explanation
     from memlake.dataset.datasets import Datasets, Store
     from memlake.dataset.lineage.rows import RowLineage
     from memlake.governance.policy import Preference
     from memlake.memories.memories import Memories
     from memlake.memories.record import Memory
+    from memlake.repo.bisect import Bisect
+    from memlake.repo.diff import Diff
+    from memlake.repo.merge import Merge
+    from memlake.repo.promotions import Promotions
+    from memlake.repo.refs import Branches, Tags
     from memlake.repo.remotes import Remotes
+    from memlake.repo.show import Shown
+    from memlake.repo.stash import Stashes
+    from memlake.repo.stored_objects import StoredObjects
     from memlake.repo.sync import Pulled
-    from memlake.repo.tiers import Tiers
+    from memlake.repo.upkeep import Upkeep
     from memlake.reports import (
-        About,
         BlameLine,
         Cleaned,
-        Described,
-        DiffSummary,
         Match,
         Measurement,
         Operation,
-        Promoted,
-        PurgeReport,
         Rebuilt,
     )
-    from memlake.versions.checkout.attributes import Attributes
     from memlake.versions.lineage.graph import Lineage
     from memlake.versions.sync.fetch import Fetched
     from memlake.versions.sync.push import Pushed
@@ -148,18 +137,10 @@ class Repo(Opened):
 
     # -- looking ------------------------------------------------------------------------------
 
-    def commit_at(self, rev: str = "HEAD", lane: Lane = "work") -> Commit:
-        return versions.rev.resolve(self._look(), rev, lane)
-
-    def changes(self, commit: Commit, *, paths: Sequence[AnyPath] = ()) -> tuple[Change, ...]:
-        """What a commit changed, in all or at some paths or patterns."""
-        found = self._history.changes(commit)
-        return versions.diff.filter_changes(found, self._resolve_tree_paths(paths)) if paths else found
-
-    def meta(self, commit: Commit, name: str) -> Any:
-        """Facts beside the content: "metrics", "params", "uses", "runs", or "about" (path -> what `add` noted)."""
-        oid = commit.meta.get(name)
-        return versions.show.fact(self._look(), name, oid) if oid else None
+    def show(self, rev: str | Commit = "HEAD", lane: Lane = "work", *, paths: Sequence[AnyPath] = ()) -> Shown:
+        """A commit, what it changed, in all or at some paths or patterns, and its metrics, params and inputs."""
+        commit = rev if isinstance(rev, Commit) else versions.rev.resolve(self._look(), rev, lane)
+        return later.show.Shown(self, commit, self._resolve_tree_paths(paths))
 
     def log(
         self,
@@ -211,78 +192,26 @@ class Repo(Opened):
         staged: bool = False,
         paths: Sequence[AnyPath] = (),
         lane: str | None = None,
-    ) -> tuple[Change, ...]:
-        is_between = b is not None or (a is not None and versions.rev.split_range(a) is not None)
-        here = self._look() if is_between else self._look_at_files()
-        return versions.diff.diff(here, a, b, staged=staged, paths=self._resolve_tree_paths(paths), lane=lane)
-
-    def attributes(self, rev: str | None = None) -> Attributes:
-        """What `.memlakeattributes` says of files: in the working folder, or as a commit has it.
-
-        `attributes.find(path)` is like {"key": "id,lang", "merge": "union"}. A bare repo is asked at its HEAD.
-        """
-        if rev is None and not self._is_bare:
-            return versions.attributes.read_working_attributes(self.root)
-        here = self._look()
-        commit = here.head() if rev is None else versions.rev.resolve(here, rev)
-        return versions.attributes.read_attributes(self._history, self._history.root(commit))
-
-    def explain(
-        self,
-        change: Change,
-        *,
-        worktree: bool = False,
-        key: Sequence[str] = (),
-        limit: int | None = 10,
-        attributes: versions.attributes.Attributes | None = None,
-        revs: tuple[str, str] = ("", ""),
-        as_bytes: bool = False,
-    ) -> Explanation | None:
-        """What differs inside a file that changed, or what it is if it came or went; None if memlake cannot tell.
-
-        `worktree`: its new side is the working file. `key`: the columns that tell the rows of a table apart; without it
-        those that `attributes` declares (by default, those of the working folder), else a unique column. `revs`: what
-        the sides are taken from, so that files beside it are found, such as the ids of vectors; ":" is the stage.
-        `as_bytes`: which ranges of bytes differ, whatever the file is.
-        """
-        return explain_change(self, change, Asked(worktree, tuple(key), limit, attributes, revs, as_bytes))
-
-    def sketch(
-        self, change: Change, *, worktree: bool = False, key: Sequence[str] = (), revs: tuple[str, str] = ("", "")
-    ) -> Any | None:
-        """Both sides of embeddings or images that changed, to be drawn; None for anything else. As in `explain`."""
-        return sketch_change(self, change, Asked(worktree, tuple(key), None, None, revs, False))
-
-    def summarize(
-        self, changes: Sequence[Change], *, sides: tuple[str, str], worktree: bool = False, key: Sequence[str] = (),
-    ) -> DiffSummary:  # fmt: skip
-        """What a diff touches: things made from what changed, memories that name it, and metrics of all of them.
-
-        `changes` are those of `diff`, `sides` the revs that it compared: ":" is the stage, "" the working folder.
-        """
-        # By name: its records would make every other verb start later.
-        summaries = importlib.import_module("memlake.repo.summarize")
-        how = Asked(worktree, tuple(key), 5, None, sides, as_bytes=False)
-        found: DiffSummary = summaries.summarize_changes(self, changes, sides, how)
-        return found
-
-    def entry(self, path: AnyPath, rev: str = "HEAD") -> Entry:
-        """What a path holds in a commit; ":" is the stage."""
-        return versions.show.entry_at(self._look(), self.path(path), rev)
+    ) -> Diff:
+        """What differs between the working files and the stage, or a rev; two revs, or a range; the stage and a rev."""
+        sides = versions.diff.find_sides(self._look(), a, b, staged=staged)
+        here = self._look() if sides[1] not in ("", ":") else self._look_at_files()
+        changes = versions.diff.diff(here, a, sides, paths=self._resolve_tree_paths(paths), lane=lane)
+        return later.diff.Diff.of(self, changes, sides)
 
     @property
     def objects(self) -> StoredObjects:
-        """Content by its id: `repo.objects.read(oid)`."""
-        return StoredObjects(self)
+        """Content by its id: `repo.objects.at("data.csv").oid`, `repo.objects.read(oid)`."""
+        return later.stored_objects.StoredObjects(self)
 
     def read(self, path: AnyPath, rev: str | None = "HEAD") -> bytes:
         """The content of a path in a commit; ":" is the stage, None the working file."""
         if rev is None:
             return versions.show.working_bytes(Path(self._local.root), os.fspath(path))
-        return self._history.objects.read(self.entry(path, rev).oid, most=None)
+        return self.objects.read(self.objects.at(path, rev).oid)
 
     def open(self, path: AnyPath, rev: str = "HEAD") -> BinaryIO:
-        return self._history.objects.open(self.entry(path, rev).oid)
+        return self.objects.open(self.objects.at(path, rev).oid)
 
     def ls(self, rev: str = "HEAD", prefix: str = "", *, paths: Sequence[AnyPath] = ()) -> versions.show.Listing:
         """(tree path, entry) of all that starts with a prefix, or of what some paths or patterns mean.
@@ -294,11 +223,8 @@ class Repo(Opened):
             return versions.show.Listing(lambda: versions.show.list_paths(here, rev, wanted))
         return versions.show.Listing(lambda: versions.show.list_state(here, rev, prefix))
 
-    def about(self, path: AnyPath, rev: str = "HEAD") -> About:
-        return versions.show.about(self._look(), self.path(path), rev)
-
     def blame(self, path: AnyPath, rev: str = "HEAD") -> list[BlameLine]:
-        full = self.path(path)
+        full = self._tree_path(path)
         versions.show.entry_at(self._look(), full, rev)
         start = versions.show.commit_for(self._look(), full, rev)
         return versions.log.blame(self._history, start, full, partial(versions.worktree.path_as_typed, self.root))
@@ -315,36 +241,17 @@ class Repo(Opened):
         where = versions.grep.Where(rev, self._resolve_tree_paths(paths), lane)
         return versions.grep.grep(here, versions.grep.Sought(pattern, ignore_case, word, fixed), where)
 
-    def describe(self, rev: str = "HEAD", *, match: Sequence[str] = ()) -> Described:
-        """The nearest tag at or before a commit, one that `match` allows, and how many commits lie between."""
-        return versions.nearest_tag.find_nearest(self._look(), rev, match)
-
     # -- branches -----------------------------------------------------------------------------
 
-    def branches(
-        self, *, contains: str | None = None, merged: str | None = None, no_merged: str | None = None
-    ) -> list[Branch]:
-        """All branches, or those that contain a commit, are merged into it, or are not."""
-        if any(note is not None for *_, note in tables.list_refs(self._history.db, versions.refs.BRANCH)):
-            memories.branch_expiry.sweep(self._look())
-        if contains is merged is no_merged is None:
-            return versions.refs.branches(self._history.db, self._local.branch)
-        chosen = versions.branch.Chosen(contains, merged, no_merged)
-        return versions.branch.list_branches(self._look(), chosen)
+    @property
+    def branches(self) -> Branches:
+        """All branches: `for branch in repo.branches`, `repo.branches.create("dev")`, `repo.branches.current`."""
+        return later.refs.Branches(self)
 
-    def branch(self, name: str, at: str = "HEAD", force: bool = False, *, ttl_seconds: float | None = None) -> Branch:
-        """Make a branch, or with `force` move one; a new one may be given a time to live."""
-        note = None if ttl_seconds is None else memories.branch_expiry.make_note(ttl_seconds)
-        with self._verb(files=False) as here:
-            return versions.branch.create_branch(here, name, at, force=force, note=note)
-
-    def delete_branch(self, name: str, force: bool = False) -> Branch:
-        with self._verb(files=False) as here:
-            return versions.branch.delete_branch(here, name, force)
-
-    def rename_branch(self, old: str, new: str, force: bool = False) -> Branch:
-        with self._verb(files=False) as here:
-            return versions.branch.rename_branch(here, old, new, force)
+    @property
+    def tags(self) -> Tags:
+        """All tags: `for tag in repo.tags`, `repo.tags.create("v1")`, `repo.tags.describe()`."""
+        return later.refs.Tags(self)
 
     def switch(
         self, name: str, *, create: bool = False, detach: bool = False, at: str | None = None, force: bool = False,
@@ -374,22 +281,15 @@ class Repo(Opened):
             better = governance.policy.parse_preference(prefer, margin=margin, lower=lower_is_better)
         elif margin or lower_is_better:
             raise InvalidInput("a margin, and what is better, belong to prefer. Nothing was changed.")
-        given, facts = self._give(better), said_facts(metrics, params)
+        given, facts = self._give(better), later.merge.said_facts(metrics, params)
         how = versions.merge.How(ff, only_ff, message, self._marks_base(conflict), given, facts, strategy, squash)
         with self._verb() as here:
-            return Merge.of(self, versions.merge.merge_rev(here, rev, how))
-
-    def promote(self, *paths: SomePaths, source: str, to: str, message: str = "") -> Promoted:
-        """Take files and datasets over to a branch exactly as `source` has them, in one commit there.
-
-        Refused if a rule in policy/promote.toml on that branch says so. What only that branch has in a folder goes.
-        """
-        return self.promotions.make(*paths, source=source, to=to, message=message)
+            return later.merge.Merge.of(self, versions.merge.merge_rev(here, rev, how))
 
     @property
     def promotions(self) -> Promotions:
-        """What was promoted and runs: `repo.promotions.list()`, `repo.promotions.undo()`."""
-        return Promotions(self)
+        """What one branch takes over from another: `repo.promotions.create(...)`, `.list()`, `.undo()`."""
+        return later.promotions.Promotions(self)
 
     def _give(self, prefer: Preference | None = None) -> versions.merge.Given:
         """What a merge asks of the layers above: whom kinds ask, and who judges it."""
@@ -409,7 +309,7 @@ class Repo(Opened):
     @property
     def pending_merge(self) -> Merge:
         """The merge, revert or cherry-pick that waits in this checkout, to choose, conclude or abort."""
-        return Merge.of(self, Merged(None, conflicts=self._local.conflicts()))
+        return later.merge.Merge.of(self, Merged(None, conflicts=self._local.conflicts()))
 
     def reset(self, rev: str = "HEAD", mode: str = "mixed") -> tuple[Change, ...]:
         with self._verb() as here:
@@ -422,7 +322,7 @@ class Repo(Opened):
         recall = self._settings.merge_rerere
         how = versions.merge.Picking(not no_commit, mainline, False, self._marks_base(conflict), strategy, recall)
         with self._verb() as here:
-            return Merge.of(self, versions.merge.revert(here, rev, how))
+            return later.merge.Merge.of(self, versions.merge.revert(here, rev, how))
 
     def cherry_pick(
         self, rev: str, no_commit: bool = False, *, mainline: int | None = None, cite: bool = False,
@@ -431,7 +331,7 @@ class Repo(Opened):
         recall = self._settings.merge_rerere
         how = versions.merge.Picking(not no_commit, mainline, cite, self._marks_base(conflict), strategy, recall)
         with self._verb() as here:
-            return Merge.of(self, versions.merge.cherry_pick(here, rev, how))
+            return later.merge.Merge.of(self, versions.merge.cherry_pick(here, rev, how))
 
     def rebase(
         self, upstream: str, branch: str | None = None, *, onto: str | None = None, todo: str | None = None,
@@ -443,28 +343,17 @@ class Repo(Opened):
         """
         asked = versions.rebase.Asked(upstream, branch, onto, todo, self._marks_base(conflict))
         with self._verb() as here:
-            return Merge.of_rebase(self, here, versions.rebase.rebase(here, asked))
+            return later.merge.Merge.of_rebase(self, here, versions.rebase.rebase(here, asked))
 
     @property
     def bisect(self) -> Bisect:
         """Finding the commit that first went wrong: `repo.bisect.search(...)`, or by hand `start`, `mark`, `reset`."""
-        return Bisect(self)
+        return later.bisect.Bisect(self)
 
     @property
     def stash(self) -> Stashes:
         """Uncommitted work put aside: `repo.stash.push()`, `repo.stash.pop()`."""
-        return Stashes(self)
-
-    def tag(self, name: str, at: str = "HEAD", message: str = "", force: bool = False) -> Tag:
-        with self._verb(files=False) as here:
-            return versions.branch.create_tag(here, name, at, message, force)
-
-    def tags(self) -> list[Tag]:
-        return versions.refs.tags(self._history.db)
-
-    def delete_tag(self, name: str) -> Tag:
-        with self._verb(files=False) as here:
-            return versions.branch.delete_tag(here, name)
+        return later.stash.Stashes(self)
 
     def reflog(self, ref: str = "HEAD", lane: Lane = "work") -> Iterator[Move]:
         here = self._look()
@@ -557,24 +446,34 @@ class Repo(Opened):
         is_known = not is_file and any(self._history.scan(head, f"{DATASET.folder}{name}/"))
         return self.datasets().get(text).path if is_known else text
 
+    @overload
     def lineage(
         self, of: str, *, up: bool = True, down: bool = True, depth: int | None = None, column: str | None = None,
-    ) -> Lineage:  # fmt: skip
-        """What a file, a dataset, a memory or a commit was made from, and what was made from it."""
-        return lineage.trace(self, of, versions.graph.Asked(up, down, depth, column))
+    ) -> Lineage: ...  # fmt: skip
+
+    @overload
+    def lineage(
+        self, of: str, *, up: bool = True, down: bool = True, where: str | None, rows: bool = False
+    ) -> RowLineage: ...
+
+    def lineage(
+        self, of: str, *, up: bool = True, down: bool = True, depth: int | None = None, column: str | None = None,
+        where: str | None = None, rows: bool = False,
+    ) -> Lineage | RowLineage:  # fmt: skip
+        """What a file, a dataset, a memory or a commit was made from, and what was made from it.
+
+        `where` chooses rows, as `id = 17`, of a file `row = 3`: which rows and files each came from, and which rows,
+        versions and files rest on it. With `rows` every row is traced, and each row of an aggregate is named.
+        """
+        if where is None and not rows:
+            return later.lineage.trace(self, of, versions.graph.Asked(up, down, depth, column))
+        if depth is not None or column is not None:
+            raise InvalidInput("a depth or a column is of a graph, and rows are traced without one.")
+        return later.lineage.trace_rows(self, of, where, up=up, down=down, rows=rows)
 
     def rebuild(self, of: str, *, check: bool = False) -> Rebuilt:
         """Run what made a version or a file again, in a scratch folder, and compare; `check`: could it be run?"""
         return later.rebuild.rebuild(self, of, check=check)
-
-    def row_lineage(
-        self, of: str, where: str | None = None, *, up: bool = True, down: bool = True, rows: bool = False
-    ) -> RowLineage:
-        """Which rows and files each row of a dataset came from, and which rows, versions and files rest on it.
-
-        `where` chooses rows, as `id = 17`, of a file `row = 3`; with `rows` each row of an aggregate is named.
-        """
-        return lineage.trace_rows(self, of, where, up=up, down=down, rows=rows)
 
     # -- sharing ------------------------------------------------------------------------------
 
@@ -582,11 +481,6 @@ class Repo(Opened):
     def remotes(self) -> Remotes:
         """Where this repo is shared: `repo.remotes.add("origin", "s3://bucket/pets")`."""
         return later.remotes.Remotes(self)
-
-    @property
-    def tiers(self) -> Tiers:
-        """A colder place for what nobody has read for long: `repo.tiers.set("s3://archive", "unread > 90d")`."""
-        return later.tiers.Tiers(self)
 
     def fetch(self, remote: str | None = None, *, progress: Progress | None = None, dry_run: bool = False) -> Fetched:
         """Bring what a remote has; your branches stay as they are."""
@@ -614,33 +508,8 @@ class Repo(Opened):
 
     @property
     def upkeep(self) -> Upkeep:
-        """Checks and cleaning: `repo.upkeep.gc()`, `repo.upkeep.fsck()`."""
-        return Upkeep(self)
-
-    def purge(self, *oids: str, reason: str, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
-        """Erase objects for good; of a dataset's version all its rows, and what is remembered of work over them.
-
-        `with_others`: also versions made from it, and its rows where others share them; `leave_derived`: not those.
-        """
-        nofollow.check_folder(self.dir)
-        with self._verb(files=False) as here:
-            named, loose = dataset.erase.plan_erasure(
-                here, map(checked_oid, oids), dataset.erase.Others(with_others, leave_derived)
-            )
-            done = versions.purge.purge(here, named, reason, loose=loose)
-        for name in self.remotes.list_holding(done.purged):
-            told = f"{name} still has it, until you push there: memlake push {name}"
-            done = done._replace(notes=(*done.notes, told))
-        dataset.erase.drop_copies(self.dir)
-        if (self.dir / dataset.RECALL).exists():
-            self._rows().forget()
-        if (self.dir / "index").exists() and any(path.startswith(MEMORY.folder) for path in done.paths):
-            try:
-                self.memories().follow()
-            except Error as error:
-                told = f"the index still has words of it, which the next search erases: {error.message}"
-                return done._replace(notes=(*done.notes, told))
-        return done
+        """Checks, cleaning, erasing: `repo.upkeep.gc()`, `repo.upkeep.fsck()`, `repo.upkeep.purge(...)`."""
+        return later.upkeep.Upkeep(self)
 
     def undo(self, *, project: str | None = None, files: bool = True) -> Operation:
         """Take back the last operation. In a repo of many projects not one that wrote a memory of another project than
@@ -671,7 +540,7 @@ class Repo(Opened):
                 taken.extend(memories.timeline.list_written(self._history, (oid for _, oid in written)))
                 memories.timeline.check_projects(taken, seen, verb)
             elif not files:
-                raise ConflictError(
+                raise Conflict(
                     f"the last operation in {self.root} is about its files, and you are in another working tree. "
                     "Nothing was changed.",
                     hint=f"Take it back there: memlake -C {pasted(str(self.root))} undo"

@@ -20,7 +20,8 @@ from memlake.objects.places import Folder, Place
 class Config:
     """What `repo.config` gives: the settings in force by key. Setting one writes the repo's own `config.toml`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, in_force: config.Settings) -> None:
+        self.in_force = in_force  # since the repo was opened
         self._folder, self._id = folder, functools.partial(read_repo_id, folder)
 
     def __getitem__(self, key: str) -> str:

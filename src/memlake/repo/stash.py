@@ -9,18 +9,15 @@ from memlake import versions
 from memlake.calls import check_methods
 from memlake.repo.merge import Merge
 from memlake.repo.open import AnyPath
+from memlake.repo.part import Part
 
 if TYPE_CHECKING:
-    from memlake.repo.repo import Repo
     from memlake.reports import Stash
 
 
 @check_methods
-class Stashes:
+class Stashes(Part):
     """What `repo.stash` gives: `push`, `pop`, `apply`, `drop`, `clear`, and the entries themselves."""
-
-    def __init__(self, repo: Repo) -> None:
-        self._repo = repo
 
     def __iter__(self) -> Iterator[Stash]:
         return iter(self.entries())
@@ -51,6 +48,3 @@ class Stashes:
     def clear(self) -> list[Stash]:
         with self._repo._verb() as here:
             return versions.stash.clear(here)
-
-    def _refuse_closed(self) -> None:
-        self._repo._refuse_closed()

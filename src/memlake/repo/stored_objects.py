@@ -1,24 +1,24 @@
-"""StoredObjects: content by its id, whatever path or commit named it."""
+"""StoredObjects: content by its id, and the ids that paths have."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Sequence
+from typing import BinaryIO
 
 from memlake import dataset, versions
 from memlake.calls import check_methods
+from memlake.records import Entry
 from memlake.repo.open import AnyPath, checked_oid
-
-if TYPE_CHECKING:
-    from memlake.repo.repo import Repo
+from memlake.repo.part import Part
 
 
 @check_methods
-class StoredObjects:
-    """What `repo.objects` gives: `read`, `open`, `bring`, `versions_of`, `is_away`, `is_purged`, `purged_with`."""
+class StoredObjects(Part):
+    """What `repo.objects` gives: `at`, `read`, `open`, `bring`, and what is known of ids and of paths."""
 
-    def __init__(self, repo: Repo) -> None:
-        self._repo = repo
+    def at(self, path: AnyPath, rev: str = "HEAD") -> Entry:
+        """What a path holds in a commit: its object, its kind, its size and its mode; ":" is the stage."""
+        return versions.show.entry_at(self._repo._look(), self._repo._tree_path(path), rev)
 
     def read(self, oid: str) -> bytes:
         return self._repo._history.objects.read(checked_oid(oid), most=None)
@@ -26,7 +26,7 @@ class StoredObjects:
     def open(self, oid: str) -> BinaryIO:
         return self._repo._history.objects.open(checked_oid(oid))
 
-    def bring(self, oids: Iterable[str]) -> None:
+    def bring(self, oids: Sequence[str]) -> None:
         """Have here, in as few requests as it takes, the content of those that are at a remote only."""
         self._repo._history.objects.bring(map(checked_oid, oids))
 
@@ -36,7 +36,7 @@ class StoredObjects:
 
     def versions_of(self, path: AnyPath) -> list[str]:
         """Every object a path ever was, in any commit of the repo, reachable or not, or is in the stage."""
-        return versions.show.versions_of(self._repo._look(), self._repo.path(path))
+        return versions.show.versions_of(self._repo._look(), self._repo._tree_path(path))
 
     def is_purged(self, oid: str) -> bool:
         """Whether an object was erased on purpose; asks repo.db alone."""
@@ -47,6 +47,3 @@ class StoredObjects:
         how = dataset.erase.Others(with_others, leave_derived)
         named, loose = dataset.erase.plan_erasure(self._repo._look(), map(checked_oid, oids), how)
         return (*named, *loose)
-
-    def _refuse_closed(self) -> None:
-        self._repo._refuse_closed()

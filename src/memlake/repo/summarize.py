@@ -13,8 +13,6 @@ from memlake import versions
 from memlake.errors import Error, Purged
 from memlake.memories.lineage import find_naming
 from memlake.records import Change, Commit, Entry, short
-from memlake.repo.insides import Asked as HowToLook
-from memlake.repo.insides import explain_change
 from memlake.repo.lineage import Thing, gather, kind_of_node, list_seen
 from memlake.reports import DiffSummary, Measured, PathSummary, Touched
 from memlake.versions.kinds import kind_at
@@ -22,6 +20,7 @@ from memlake.versions.paths import FILES, plain
 
 if TYPE_CHECKING:
     from memlake.contents.explain import Explanation
+    from memlake.repo.diff import Diff
     from memlake.repo.repo import Repo
     from memlake.versions.lineage.graph import Graph, Lineage
 
@@ -29,20 +28,20 @@ _SHOWN = ("checkpoint", "dataset", "file", "prompt", "code", "chain")
 _MANY = 200  # paths that are looked into, and whose lineage is followed; of more only the names are told
 
 
-def summarize_changes(repo: Repo, changes: Sequence[Change], sides: tuple[str, str], how: HowToLook) -> DiffSummary:
-    """`sides`: the revs that are compared; ":" is the stage, "" the working folder."""
-    old, new = sides
+def summarize_changes(diff: Diff, key: Sequence[str]) -> DiffSummary:
+    """What a diff touches, as far as it is recorded."""
+    repo, (old, new) = diff._repo, diff.sides
     if old in (":", "") and new in (":", ""):
         old = "HEAD"  # what was measured last
     sides = ("" if old == ":" or not repo.head else old), ("" if new == ":" else new)
     tips = [commit for rev in sides if rev and (commit := versions.rev.find(repo._look(), rev))]
-    graph, _, _ = gather(repo, Thing(), tips=tips, apart=frozenset(change.path for change in changes[:_MANY]))
-    named = _find_memories(repo, tips, [change.path for change in changes[:_MANY]])
+    graph, _, _ = gather(repo, Thing(), tips=tips, apart=frozenset(change.path for change in diff[:_MANY]))
+    named = _find_memories(repo, tips, [change.path for change in diff[:_MANY]])
     paths = [
-        _summarize_path(repo, graph, change, how)._replace(memories=tuple(named.get(change.path, ())))
-        for change in changes[:_MANY]
+        _summarize_path(diff, graph, change, key)._replace(memories=tuple(named.get(change.path, ())))
+        for change in diff[:_MANY]
     ]
-    paths += [PathSummary(change.status, change.path) for change in changes[_MANY:]]
+    paths += [PathSummary(change.status, change.path) for change in diff[_MANY:]]
     was, now = (_read_last_metrics(repo, rev) for rev in sides)
     return DiffSummary(*sides, tuple(paths), make_measured(was, now))
 
@@ -64,20 +63,21 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _summarize_path(repo: Repo, graph: Graph, change: Change, how: HowToLook) -> PathSummary:
+def _summarize_path(diff: Diff, graph: Graph, change: Change, key: Sequence[str]) -> PathSummary:
+    repo = diff._repo
     nodes = [_node_id(change.path, entry) for entry in (change.old, change.new)]
     found = [_walk_down(graph, id) for id in nodes]
     own = [_metrics_of(repo, graph, id) for id in nodes]
     return PathSummary(
-        change.status, change.path, change.old, change.new, _explain(repo, change, how), make_measured(*own),
+        change.status, change.path, change.old, change.new, _explain(diff, change, key), make_measured(*own),
         tuple(_list_touched(repo, graph, *found)),
     )  # fmt: skip
 
 
-def _explain(repo: Repo, change: Change, how: HowToLook) -> Explanation | None:
+def _explain(diff: Diff, change: Change, key: Sequence[str]) -> Explanation | None:
     is_moved = change.old is not None and change.new is not None and change.old.oid == change.new.oid
     try:
-        return None if is_moved or not change.path.startswith(FILES) else explain_change(repo, change, how)
+        return None if is_moved or not change.path.startswith(FILES) else diff.explain(change, key=key, limit=5)
     except (Purged, Error):  # of a diff the rest is told
         return None
 
@@ -117,15 +117,9 @@ def _metrics_of(repo: Repo, graph: Graph, id: str) -> Mapping[str, Any]:
     try:
         if node.kind == "dataset":
             return repo.datasets().get(node.name).metrics
-        commit = repo.commit_at(node.about.removeprefix("commit ")) if node.about.startswith("commit ") else None
+        return repo.show(node.about.removeprefix("commit ")).metrics if node.about.startswith("commit ") else {}
     except Error:  # a version that was deleted, a commit that is gone
         return {}
-    return _flatten(repo, commit) if commit is not None and "metrics" in commit.meta else {}
-
-
-def _flatten(repo: Repo, commit: Commit) -> Mapping[str, Any]:
-    found = repo.meta(commit, "metrics")
-    return found if isinstance(found, Mapping) else {}
 
 
 def _find_memories(repo: Repo, tips: Sequence[Commit], paths: Sequence[str]) -> Mapping[str, Sequence[str]]:

@@ -175,7 +175,7 @@ def make_clone(
             os.rename(aside / inner, folder / inner)
         disk.remove_tree(aside)
     made = Repo(folder if bare else folder / DIR)
-    config.note_address(made.dir, made.id, settings.address)
+    config.note_address(made.dir, made._id, settings.address)
     if not bare and made.head is not None:
         made.reset(mode="hard")
     return made, fetched

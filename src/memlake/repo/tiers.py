@@ -7,7 +7,6 @@ import os
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from memlake import config, nofollow
 from memlake.calls import check_methods
@@ -20,10 +19,8 @@ from memlake.objects.owner_mark import OwnedPlace
 from memlake.objects.places import Folder, Place, Refused
 from memlake.objects.tiered import DAY, LastReads, TieredPlace
 from memlake.repo.open import AnyPath
+from memlake.repo.part import Part
 from memlake.repo.remotes import RemoteSettings, check_url, open_remote_place
-
-if TYPE_CHECKING:
-    from memlake.repo.repo import Repo
 
 FILE, READS = "tier.json", "reads.json"
 _WHEN = re.compile(r"\s*unread\s*>\s*(\d{1,5})\s*d(?:ays?)?\s*")
@@ -65,14 +62,8 @@ class Moved(NamedTuple):
 
 
 @check_methods
-class Tiers:
-    """What `repo.tiers` gives: `set`, `status`, `move` and `unset`."""
-
-    def __init__(self, repo: Repo) -> None:
-        self._repo = repo
-
-    def _refuse_closed(self) -> None:
-        self._repo._refuse_closed()
+class Tiers(Part):
+    """What `repo.upkeep.tiers` gives: `set`, `status`, `move` and `unset`."""
 
     def set(self, url: AnyPath, when: str = "unread > 90d", *, endpoint: str = "", region: str = "") -> Tier:
         """Let packs and parts that were not read for so long move to a place of their own at the next gc."""
@@ -82,7 +73,7 @@ class Tiers:
                 f"files of this repo lie in {before.url}. Nothing was changed.",
                 hint="Bring them back first: memlake tier unset",
             )
-        config.note_address(self._repo.dir, self._repo.id, tier.address)
+        config.note_address(self._repo.dir, self._repo._id, tier.address)
         cold = _open_cold(self._repo.dir, tier, self._repo._history.db)
         cold.claim()
         path = self._repo.dir / FILE

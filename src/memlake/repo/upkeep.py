@@ -7,32 +7,63 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlake import config, dataset, memories, nofollow, versions
+from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.errors import Error
-from memlake.repo.open import AnyPath
+from memlake.memories.kind import MEMORY
+from memlake.repo.open import AnyPath, checked_oid
+from memlake.repo.part import Part
 
 if TYPE_CHECKING:
-    from memlake.repo.repo import Repo
-    from memlake.reports import Check, FsckReport, GcReport, Usage
+    from memlake.repo.tiers import Tiers
+    from memlake.reports import Check, FsckReport, GcReport, PurgeReport, Usage
 
 
 @check_methods
-class Upkeep:
-    """What `repo.upkeep` gives: `gc`, `fsck`, `doctor`, `du`, `backup` and `checkpoint`."""
-
-    def __init__(self, repo: Repo) -> None:
-        self._repo = repo
+class Upkeep(Part):
+    """What `repo.upkeep` gives: `gc`, `purge`, `fsck`, `doctor`, `du`, `backup`, `checkpoint` and `tiers`."""
 
     def gc(self, dry_run: bool = False, prune: bool = False) -> GcReport:
         """Remove what nothing needs any more; `prune` without waiting for the days of grace."""
-        repo, settings = self._repo, self._repo.settings
+        repo, settings = self._repo, self._repo._settings
         nofollow.check_folder(repo.dir)  # once more: what was made since would lead removals elsewhere
         policy = versions.gc.Policy(dry_run, 0.0 if prune else settings.gc_grace_hours, settings.gc_reflog_expire)
         recalled = repo._rows().recall.parts() if (repo.dir / dataset.RECALL).exists() else ()
         report = versions.gc.collect(repo._look(), policy, recalled)
         if not dry_run and (repo.dir / "tier.json").exists():
-            repo.tiers.move()
+            self.tiers.move()
         return report
+
+    def purge(self, *oids: str, reason: str, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
+        """Erase objects for good; of a dataset's version all its rows, and what is remembered of work over them.
+
+        `with_others`: also versions made from it, and its rows where others share them; `leave_derived`: not those.
+        """
+        repo = self._repo
+        nofollow.check_folder(repo.dir)
+        with repo._verb(files=False) as here:
+            named, loose = dataset.erase.plan_erasure(
+                here, map(checked_oid, oids), dataset.erase.Others(with_others, leave_derived)
+            )
+            done = versions.purge.purge(here, named, reason, loose=loose)
+        for name in repo.remotes.list_holding(done.purged):
+            told = f"{name} still has it, until you push there: memlake push {name}"
+            done = done._replace(notes=(*done.notes, told))
+        dataset.erase.drop_copies(repo.dir)
+        if (repo.dir / dataset.RECALL).exists():
+            repo._rows().forget()
+        if (repo.dir / "index").exists() and any(path.startswith(MEMORY.folder) for path in done.paths):
+            try:
+                repo.memories().follow()
+            except Error as error:
+                told = f"the index still has words of it, which the next search erases: {error.message}"
+                return done._replace(notes=(*done.notes, told))
+        return done
+
+    @property
+    def tiers(self) -> Tiers:
+        """A colder place for what nobody has read for long: `repo.upkeep.tiers.set("s3://archive", "unread > 90d")`."""
+        return later.tiers.Tiers(self._repo)
 
     def fsck(self, full: bool = False) -> FsckReport:
         """Check what is stored against its hashes; `full` reads every byte. A wrong index is mended."""
@@ -61,6 +92,3 @@ class Upkeep:
     def checkpoint(self) -> bool:
         """Fold the write-ahead logs into the databases, as closing does."""
         return all(db.checkpoint() for db in reversed(self._repo._look().databases))
-
-    def _refuse_closed(self) -> None:
-        self._repo._refuse_closed()

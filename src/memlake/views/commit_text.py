@@ -116,13 +116,13 @@ def _at(move: Move) -> str:
 
 def _fact_lines(repo: Repo, style: Style, commit: Commit) -> Iterator[str]:
     """What the commit says beside its content: `--metric`, `--param`, `--uses`, and what `memlake run` made of it."""
-    for name in ("metrics", "params"):
-        if name in commit.meta:
-            facts = "  ".join(f"{key}={_plain(value)}" for key, value in repo.meta(commit, name).items())
-            yield style.clean(f"{name.title()}: {facts}")
-    for use in repo.meta(commit, "uses") or ():
+    shown = repo.show(commit)
+    for name, facts in (("Metrics", shown.metrics), ("Params", shown.params)):
+        if facts:
+            yield style.clean(f"{name}: {'  '.join(f'{key}={_plain(value)}' for key, value in facts.items())}")
+    for use in shown.uses:
         yield style.clean(f"Uses:   {paths.display(use['path'])}@{short(use['commit'] or commit.oid)}")
-    for run in repo.meta(commit, "runs") or ():
+    for run in shown.runs:
         made, more = [paths.display(one["path"]) for one in run["wrote"]], ""
         if len(made) > _NAMED:
             made, more = made[:_NAMED], f" and {len(made) - _NAMED} more"
@@ -142,15 +142,15 @@ def _detail_lines(repo: Repo, style: Style, commit: Commit, look: Look) -> Itera
 
 
 def _open_view(repo: Repo, style: Style, commit: Commit, look: Look) -> patches.View:
-    revs = commit.parents[0] if commit.parents else "", commit.oid
-    return patches.open_view(repo, style, detail=look.detail._replace(rev=commit.oid, revs=revs))
+    sides = commit.parents[0] if commit.parents else "", commit.oid
+    return patches.open_view(repo, style, look.detail._replace(sides=sides))
 
 
 def _rows(repo: Repo, commit: Commit, look: Look) -> list[changes.Row]:
     """The changes of a commit, where they are wanted."""
     if not look.detail.form or (len(commit.parents) > 1 and not look.merges):
         return []
-    return changes.rows(repo.changes(commit, paths=look.only))
+    return changes.rows(repo.show(commit, paths=look.only).changes)
 
 
 def detail_items(repo: Repo, style: Style, commit: Commit, look: Look) -> Iterator[str]:
@@ -166,7 +166,7 @@ def detail_items(repo: Repo, style: Style, commit: Commit, look: Look) -> Iterat
 def change_shapes(repo: Repo, style: Style, commit: Commit, look: Look) -> list[dict[str, Any]]:
     """The changes of a commit for programs, each path by itself: names, counts of lines, or what differs inside."""
     view = _open_view(repo, style, commit, look)
-    listed = repo.changes(commit, paths=look.only)
+    listed = repo.show(commit, paths=look.only).changes
     return [stats.row_shape(view, changes.Row(one.status, *one), look.detail) for one in listed]
 
 
@@ -235,12 +235,12 @@ def _color(name: str) -> str:
 def decorations(repo: Repo) -> dict[str, list[str]]:
     """The names that stand at each commit: `HEAD -> main`, `dev`, `tag: v1`."""
     found: dict[str, list[str]] = {}
-    if repo.head and repo.branch_name is None:
+    if repo.head and repo.branches.current is None:
         found.setdefault(repo.head, []).append("HEAD")
-    for branch in sorted(repo.branches(), key=lambda branch: (not branch.current, branch.name)):
+    for branch in sorted(repo.branches, key=lambda branch: (not branch.current, branch.name)):
         for oid in {branch.work, branch.memory} - {None}:
             found.setdefault(str(oid), []).append(f"HEAD -> {branch.name}" if branch.current else branch.name)
-    for tag in repo.tags():
+    for tag in repo.tags:
         for oid in {tag.work, tag.memory} - {None}:
             found.setdefault(str(oid), []).append(f"tag: {tag.name}")
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from memlake.errors import InvalidInput, Purged
 from memlake.named_tuple import NamedTuple
 from memlake.records import Change, Conflict, Entry, short
 from memlake.repo import Repo
+from memlake.repo.diff import Diff
 from memlake.versions.kinds import kind_at
 from memlake.versions.text import unified
 from memlake.versions.text.lines import LARGEST, find_text, split_lines
@@ -82,7 +83,7 @@ class View(NamedTuple):
     begins_as_text: Callable[[Row], bool] = lambda _: True  # by a few bytes, before a large file is read whole
     explain_bytes: Callable[[Row], Explanation | None] = lambda _: None  # which ranges differ, of any file
     is_away: Callable[[str], bool] = lambda _: False  # whether content is at a remote only
-    bring: Callable[[Iterable[str]], None] = lambda _: None  # what will be read and is at a remote only, in one go
+    bring: Callable[[Sequence[str]], None] = lambda _: None  # what will be read and is at a remote only, in one go
 
 
 class Detail(NamedTuple):
@@ -94,8 +95,10 @@ class Detail(NamedTuple):
     inside: bool = True
     key: tuple[str, ...] = ()  # the columns that tell the rows of a table apart
     limit: int | None = 10  # of what differs inside a file, how much of each kind
-    rev: str | None = None  # the commit whose .memlakeattributes apply; None: those of the working folder
-    revs: tuple[str, str] = ("", "")  # what both sides are taken from, where it is known; ":" is the stage
+    sides: tuple[str, str] = (
+        "",
+        "HEAD",
+    )  # the revs compared, as `Diff` has them; on the right "" is the working folder
 
     @property
     def has_nul(self) -> bool:
@@ -106,14 +109,9 @@ class Detail(NamedTuple):
 PATCH = Detail()
 
 
-def open_view(
-    repo: Repo, style: Style, *, worktree: bool = False, detail: Detail = PATCH, rows: Sequence[Row] = ()
-) -> View:
-    """How to read what changed in this repo. `worktree`: the new side is the working files.
-
-    A key that no table of `rows` has is refused.
-    """
-    attributes = repo.attributes(detail.rev)  # reads nothing before a path is asked for
+def open_view(repo: Repo, style: Style, detail: Detail = PATCH, *, rows: Sequence[Row] = ()) -> View:
+    """How to read what changed in this repo. A key that no table of `rows` has is refused."""
+    diff, worktree = Diff.of(repo, (), detail.sides), not detail.sides[1]
     keyless = {row.path for row in rows if detail.key and row.old and row.new and _is_table(row.path)}
 
     def explain(row: Row, *, as_bytes: bool = False) -> Explanation | None:
@@ -121,10 +119,7 @@ def open_view(
             return None
         change = Change(row.path, row.old, row.new)
         try:
-            return repo.explain(
-                change, worktree=worktree, key=detail.key, limit=detail.limit, attributes=attributes,
-                revs=detail.revs, as_bytes=as_bytes,
-            )  # fmt: skip
+            return diff.explain(change, key=detail.key, limit=detail.limit, as_bytes=as_bytes)
         except Purged:
             return None
         except InvalidInput as error:  # a key that this table does not have; the next one may
@@ -147,7 +142,7 @@ def open_view(
 def bring_texts(view: View, listed: Sequence[Row]) -> None:
     """Have here what patches of these rows will read."""
     sides = (entry for row in listed if _largest(row) <= LARGEST_SHOWN for entry in (row.old, row.new))
-    view.bring(entry.oid for entry in sides if entry is not None and entry.oid)
+    view.bring([entry.oid for entry in sides if entry is not None and entry.oid])
 
 
 def _is_table(path: str) -> bool:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from memlake.records import short
 from memlake.reports import DiffSummary, Measured, PathSummary, Touched
 from memlake.views import changes, contents, json_shapes, paths, stats
 from memlake.views.changes import Row
@@ -29,7 +30,7 @@ _DONE = {"A": "is new", "D": "was removed", "T": "became another kind of thing"}
 
 def summary_lines(view: View, rows: Sequence[Row], found: DiffSummary) -> Iterator[str]:
     """A sentence a line, in the order in which one would tell it."""
-    between = f" between {found.old} and {found.new}" if found.old and found.new else ""
+    between = f" between {_name_side(found.old)} and {_name_side(found.new)}" if found.old and found.new else ""
     yield f"{changes.summary(rows).capitalize()}{between}."
     for row, one in list(zip(rows, found.paths, strict=True))[:_PATHS]:
         yield f"{paths.display(row.path)} {_tell_change(view, row, one)}."
@@ -39,6 +40,10 @@ def summary_lines(view: View, rows: Sequence[Row], found: DiffSummary) -> Iterat
     if rows and not any(one.touches or one.memories for one in found.paths):
         yield "Nothing that is recorded was made from these paths, and no memory names them."
     yield _tell_metrics(found)
+
+
+def _name_side(rev: str) -> str:
+    return short(rev) if len(rev) == 64 else rev
 
 
 def _tell_change(view: View, row: Row, one: PathSummary) -> str:

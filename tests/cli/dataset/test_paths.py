@@ -94,7 +94,7 @@ def fork(repo: Path) -> Path:
     """main and x both saved pets@1.0.1, with other rows; HEAD is on main."""
     with memlake.open(repo) as found:
         found.datasets().read_values(id=[1]).save("pets")
-        found.branch("x")
+        found.branches.create("x")
         for branch, number in (("main", 2), ("x", 3)):
             found.datasets(branch).read_values(id=[number]).save("pets")
     return repo

@@ -176,7 +176,7 @@ def test_in_python_the_same_settings_are_ignored_with_one_warning(sent: Path) ->
     with pytest.warns(UserWarning, match=r"core\.editor and core\.pager.*memlake trust") as noted:
         repo = ml.open(sent)
     with repo:
-        assert repo.settings.core_pager == "" and repo.config.get("core.editor") is None
+        assert repo.config.in_force.core_pager == "" and repo.config.get("core.editor") is None
         assert repo.config.items()["core.pager"] == ""
     assert len(noted) == 1
 

@@ -196,7 +196,7 @@ def test_a_tracked_file_is_known_without_reading_it_again(
 
     # As after a moment in which it could have changed without another time.
     repo._local.set_stats({"t.csv": (pack_stat((here / "t.csv").stat()), False)})
-    assert read_oid("tracked") == repo.entry("t.csv").oid
+    assert read_oid("tracked") == repo.objects.at("t.csv").oid
     (here / "t.csv").write_text("x\n2\n")
     assert read_oid("edited") is None, "it is not what is tracked, and over the limit nothing is hashed"
 

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlake as ml
-from memlake.records import Change
 from memlake.versions.checkout.attributes import FILE, Attributes, read_working_attributes
 
 
@@ -102,20 +101,22 @@ def test_diff_matches_rows_by_the_declared_key(tmp_path: Path) -> None:
     first = repo.commit("one").oid
     (tmp_path / "a.csv").write_text("id,code\n5,x\n6,y\n")
     (tmp_path / FILE).write_text("*.csv key=code\n")
-    change = repo.diff()[0]
-    found = repo.explain(change, worktree=True)
+    found = repo.diff().explain("a.csv")
     assert found is not None
     assert found.record.key == (("code",), "declared")
     repo.add(["."])
     repo.commit("two")
     (tmp_path / FILE).write_text("*.csv diff=text\n")
-    (change,) = repo.diff(first, "HEAD", paths=["a.csv"])
-    assert repo.explain(change) is None
-    found = repo.explain(change, attributes=repo.attributes("HEAD"))
+    (tmp_path / "a.csv").write_text("id,code\n5,x\n7,y\n")
+    assert repo.diff(first).explain("a.csv") is None, "the newer side is here, and so are its attributes"
+    found = repo.diff(first, "HEAD", paths=["a.csv"]).explain("a.csv")
     assert found is not None
     assert found.record.key.origin == "declared"
-    assert repo.attributes(first).find("a.csv") == {}
-    assert isinstance(change, Change)
+    found = repo.diff("HEAD", first).explain("a.csv")
+    assert found is not None
+    assert found.record.key.origin != "declared"
+    with pytest.raises(ml.errors.NotFound, match="does not differ"):
+        repo.diff(first, "HEAD").explain("b.csv")
 
 
 def test_a_problem_is_told_once_by_a_command_that_meets_it_often(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import memlake as ml
 
 
 def oid(repo: ml.Repo, rev: str) -> str:
-    return repo.commit_at(rev).oid
+    return repo.show(rev).commit.oid
 
 
 @pytest.fixture
@@ -50,13 +50,13 @@ def test_the_second_parent_of_a_merge_is_caret_two(repo: ml.Repo, fork: dict[str
     assert oid(repo, "HEAD^2~1") == fork["base"].oid
     assert oid(repo, "HEAD~2") == fork["base"].oid
     with pytest.raises(ml.errors.NotFound, match=r"has 2 parent"):
-        repo.commit_at("HEAD^3")
+        repo.show("HEAD^3")
 
 
 @pytest.mark.parametrize("rev", ["HEAD~9", "main~4", "HEAD^2", "HEAD@{99}", "main@{99}"])
 def test_stepping_past_the_beginning_says_how_far_it_goes(repo: ml.Repo, line: list[str], rev: str) -> None:
     with pytest.raises(ml.errors.NotFound) as raised:
-        repo.commit_at(rev)
+        repo.show(rev)
     assert raised.value.hint
 
 
@@ -66,7 +66,7 @@ def test_short_ids_of_four_and_more_characters_work_in_any_case(repo: ml.Repo, l
     assert oid(repo, line[1][:12].upper()) == line[1]
     assert oid(repo, line[1][:10] + "~1") == line[0]
     with pytest.raises(ml.errors.NotFound):
-        repo.commit_at(line[1][:3])
+        repo.show(line[1][:3])
 
 
 def test_an_ambiguous_short_id_lists_what_it_could_be(repo: ml.Repo, keep: Callable[..., ml.Commit]) -> None:
@@ -78,15 +78,15 @@ def test_an_ambiguous_short_id_lists_what_it_could_be(repo: ml.Repo, keep: Calla
             break
         seen[made[:4]] = made
     with pytest.raises(ml.errors.InvalidInput, match="ambiguous") as raised:
-        repo.commit_at(made[:4])
+        repo.show(made[:4])
     assert made[:8] in str(raised.value) and seen[made[:4]][:8] in str(raised.value)
     assert oid(repo, made[:16]) == made
 
 
 def test_a_branch_wins_over_a_tag_and_both_over_an_id(repo: ml.Repo, line: list[str]) -> None:
-    repo.branch("cafe", "HEAD~1")
-    repo.tag("cafe", "HEAD~2")
-    repo.tag(line[0][:6], "HEAD~1")
+    repo.branches.create("cafe", "HEAD~1")
+    repo.tags.create("cafe", "HEAD~2")
+    repo.tags.create(line[0][:6], "HEAD~1")
     assert oid(repo, "cafe") == line[2]
     assert oid(repo, "refs/tags/cafe") == line[1]
     assert oid(repo, line[0][:6]) == line[2]
@@ -130,7 +130,7 @@ def test_stashes_are_revs(repo: ml.Repo, line: list[str], write: Callable[..., N
     assert repo.read("a", "stash@{0}") == repo.read("a", "stash") == b"work 2\n"
     assert repo.read("a", "stash@{1}") == b"work 1\n"
     with pytest.raises(ml.errors.NotFound):
-        repo.commit_at("stash@{2}")
+        repo.show("stash@{2}")
 
 
 def test_merge_head_and_orig_head_name_the_other_side_and_where_one_was(
@@ -141,15 +141,15 @@ def test_merge_head_and_orig_head_name_the_other_side_and_where_one_was(
     assert oid(repo, "MERGE_HEAD") == fork["dev"].oid
     repo.pending_merge.abort()
     with pytest.raises(ml.errors.NotFound):
-        repo.commit_at("MERGE_HEAD")
+        repo.show("MERGE_HEAD")
     repo.reset("HEAD~1", "hard")
     assert oid(repo, "ORIG_HEAD") == mine
 
 
 def test_an_unknown_name_suggests_what_is_near(repo: ml.Repo, line: list[str]) -> None:
-    repo.branch("experiment-1")
+    repo.branches.create("experiment-1")
     with pytest.raises(ml.errors.NotFound, match="experimnt-1") as raised:
-        repo.commit_at("experimnt-1")
+        repo.show("experimnt-1")
     assert "experiment-1" in raised.value.hint
     with pytest.raises(ml.errors.NotFound) as raised:
         repo.switch("mian")
@@ -159,13 +159,13 @@ def test_an_unknown_name_suggests_what_is_near(repo: ml.Repo, line: list[str]) -
 @pytest.mark.parametrize("rev", ["HEAD~x", "HEAD^2x", "HEAD@{soon}", "main~1junk", "HEAD~1@{1}"])
 def test_what_cannot_be_read_is_said_so(repo: ml.Repo, line: list[str], rev: str) -> None:
     with pytest.raises((ml.errors.InvalidInput, ml.errors.NotFound)):
-        repo.commit_at(rev)
+        repo.show(rev)
 
 
 def test_before_the_first_commit_head_is_explained(repo: ml.Repo) -> None:
     for rev in ("HEAD", "main", "@"):
         with pytest.raises(ml.errors.NotFound, match="no commit"):
-            repo.commit_at(rev)
+            repo.show(rev)
 
 
 def test_ranges_in_log_hide_what_the_left_side_has(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
@@ -182,16 +182,16 @@ def test_ranges_in_log_hide_what_the_left_side_has(repo: ml.Repo, fork: dict[str
 
 def test_a_rev_of_the_memory_lane_names_its_own_line(repo: ml.Repo, line: list[str]) -> None:
     memories = [repo.write({f"memories/bot/{n}": b"x"}, f"m{n}").oid for n in range(3)]
-    assert repo.commit_at("HEAD", lane="memory").oid == memories[2]
-    assert repo.commit_at("main~2", lane="memory").oid == memories[0]
-    assert repo.commit_at("main@{1}", lane="memory").oid == memories[1]
-    assert repo.commit_at("HEAD~1").oid == line[2]
+    assert repo.show("HEAD", lane="memory").commit.oid == memories[2]
+    assert repo.show("main~2", lane="memory").commit.oid == memories[0]
+    assert repo.show("main@{1}", lane="memory").commit.oid == memories[1]
+    assert repo.show("HEAD~1").commit.oid == line[2]
 
 
 @pytest.mark.parametrize("rev", ["HEAD", "@", "@~1", "HEAD^", "main~2", "main@{1}", "main@{yesterday}"])
 def test_a_rev_of_a_branch_without_commits_says_so(repo: ml.Repo, rev: str) -> None:
     with pytest.raises(ml.errors.NotFound, match="branch 'main' has no commits"):
-        repo.commit_at(rev)
+        repo.show(rev)
 
 
 def test_a_lane_without_a_log_is_no_obstacle_to_listing_the_other(

@@ -335,7 +335,7 @@ def test_a_file_is_never_written_through_a_link(
         with pytest.raises(ml.Error):
             verb()
         assert (outside / "a").read_text() == "precious" and sorted(p.name for p in outside.iterdir()) == ["a"]
-    assert repo.branch_name == "main"
+    assert repo.branches.current == "main"
 
 
 def test_every_refused_path_is_named_up_to_ten(repo: ml.Repo, write: Callable[..., None], here: Path) -> None:

@@ -122,7 +122,7 @@ def picture(repo: ml.Repo) -> tuple[object, ...]:
         for p in sorted(repo.root.rglob("*"))
         if p.is_file() and ".memlake/" not in p.relative_to(repo.root).as_posix()
     }
-    return files, repo.head, repo.branch_name, repo.status(), [b.name for b in repo.branches()]
+    return files, repo.head, repo.branches.current, repo.status(), [b.name for b in repo.branches]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -184,7 +184,7 @@ def test_force_overwrites_but_undo_brings_the_work_back(crossing: ml.Repo, write
     crossing.undo()
     texts = {name: (crossing.root / name).read_text() for name in ("f", "only-dev", "dir", "swap/mine", "swap/y")}
     assert texts == {"f": "precious", "only-dev": "mine", "dir": "in the way", "swap/mine": "also", "swap/y": "1"}
-    assert crossing.branch_name == "main"
+    assert crossing.branches.current == "main"
 
 
 def test_switching_removes_the_folders_it_empties_but_not_the_one_we_stand_in(
@@ -202,16 +202,16 @@ def test_switching_removes_the_folders_it_empties_but_not_the_one_we_stand_in(
 def test_switch_dash_goes_back_and_forth(crossing: ml.Repo) -> None:
     crossing.switch("dev")
     crossing.switch("-")
-    assert crossing.branch_name == "main"
+    assert crossing.branches.current == "main"
     crossing.switch("-")
-    assert crossing.branch_name == "dev"
+    assert crossing.branches.current == "dev"
 
 
 def test_a_commit_is_not_switched_to_without_saying_detach(crossing: ml.Repo) -> None:
     with pytest.raises(ml.errors.InvalidInput, match="not a branch"):
         crossing.switch("HEAD~0")
     crossing.switch("HEAD", detach=True)
-    assert crossing.branch_name is None and crossing.head == crossing.commit_at("main").oid
+    assert crossing.branches.current is None and crossing.head == crossing.show("main").commit.oid
 
 
 def test_commits_on_a_detached_head_move_no_branch_and_are_found_in_the_reflog(crossing: ml.Repo, write: Write) -> None:
@@ -223,15 +223,15 @@ def test_commits_on_a_detached_head_move_no_branch_and_are_found_in_the_reflog(c
     crossing.switch("main")
     assert crossing.head == tip and not (crossing.root / "lost").exists()
     crossing.upkeep.gc(prune=True)
-    assert crossing.commit_at("HEAD@{1}").oid == made.oid and crossing.read("lost", made.oid) == b"not really"
+    assert crossing.show("HEAD@{1}").commit.oid == made.oid and crossing.read("lost", made.oid) == b"not really"
 
 
 def test_a_purged_file_stays_away_and_does_not_lock_its_branch(crossing: ml.Repo) -> None:
     gone = next(entry for path, entry in crossing.ls("dev") if path == "files/only-dev")
-    crossing.purge(gone.oid, reason="test")
+    crossing.upkeep.purge(gone.oid, reason="test")
     with pytest.warns(UserWarning, match="content was purged:\n(.*\n)*  only-dev"):
         crossing.switch("dev")
-    assert crossing.branch_name == "dev" and not (crossing.root / "only-dev").exists()
+    assert crossing.branches.current == "dev" and not (crossing.root / "only-dev").exists()
     assert crossing.status().clean and crossing.diff() == ()
     crossing.rm(*(path.removeprefix("files/") for path, entry in crossing.ls() if entry == gone))
     crossing.commit("without it")
@@ -245,7 +245,7 @@ def test_a_size_that_history_records_wrongly_is_refused_before_anything_is_read(
     write({"a.txt": "1\n"})
     repo.add(all=True)
     repo.commit("one")
-    repo.branch("evil")
+    repo.branches.create("evil")
     oid = repo._history.objects.write(b"x" * 5000)
     repo.write({"files/small": Entry(oid, "file", 1)}, message="evil", branch="evil")
     with pytest.raises(Corrupt, match=r"records 1 bytes for 'small', but object .* has 5,000. No file was changed"):
@@ -265,7 +265,7 @@ def _without_its_purged_file(repo: ml.Repo, write: Write) -> None:
     write({"s": "SECRET and more"})
     repo.commit("2", all=True)
     repo.switch("main")
-    repo.purge(repo.entry("s", made.oid).oid, reason="test")
+    repo.upkeep.purge(repo.objects.at("s", made.oid).oid, reason="test")
     repo.switch("br")
     with pytest.warns(UserWarning, match="purged:\n  s$"):
         repo.switch("main")
@@ -276,24 +276,24 @@ def test_a_purged_file_that_is_away_is_not_deleted_by_what_is_committed_next(rep
     _without_its_purged_file(repo, write)
     assert repo.status().clean
     write({"k": "j"})
-    assert [c.path for c in repo.changes(repo.commit("innocent", all=True))] == ["files/k"]
+    assert [c.path for c in repo.show(repo.commit("innocent", all=True)).changes] == ["files/k"]
     repo.add(all=True)
-    assert repo.status().clean and repo.entry("s")
+    assert repo.status().clean and repo.objects.at("s")
     with pytest.warns(UserWarning, match="purged:\n  s$"):
         repo.reset("HEAD", "hard")
     repo.rm("s")
-    assert [(c.status, c.path) for c in repo.changes(repo.commit("without"))] == [("D", "files/s")]
+    assert [(c.status, c.path) for c in repo.show(repo.commit("without")).changes] == [("D", "files/s")]
 
 
 def test_a_purged_file_that_was_here_and_is_deleted_can_be_dropped(repo: ml.Repo, write: Write) -> None:
     write({"s": "SECRET", "k": "k"})
     repo.add(all=True)
     repo.commit("1")
-    repo.purge(repo.entry("s").oid, reason="test")
+    repo.upkeep.purge(repo.objects.at("s").oid, reason="test")
     write({"s": None})
     assert [(c.status, c.path) for c in repo.status().unstaged] == [("D", "files/s")]
     repo.add(all=True)
-    assert [(c.status, c.path) for c in repo.changes(repo.commit("without"))] == [("D", "files/s")]
+    assert [(c.status, c.path) for c in repo.show(repo.commit("without")).changes] == [("D", "files/s")]
     assert repo.status().clean and repo.upkeep.fsck(full=True).ok
 
 
@@ -301,7 +301,7 @@ def test_what_takes_the_place_of_a_purged_file_is_committed(repo: ml.Repo, write
     _without_its_purged_file(repo, write)
     write({"s/inside": "a folder now"})
     repo.add(all=True)
-    assert [c.path for c in repo.changes(repo.commit("folder"))] == ["files/s", "files/s/inside"]
+    assert [c.path for c in repo.show(repo.commit("folder")).changes] == ["files/s", "files/s/inside"]
     assert repo.status().clean
 
 
@@ -309,14 +309,14 @@ def test_a_missing_pack_stops_a_checkout_before_the_first_file(crossing: ml.Repo
     (crossing.root / "big").write_bytes(os.urandom(2 << 20))
     crossing.add("big")
     crossing.commit("big")
-    name = crossing.branch_name or ""
+    name = crossing.branches.current or ""
     crossing.switch("other", create=True, at="HEAD~1")
     before = picture(crossing)
     for pack in (crossing.dir / "packs").iterdir():
         pack.unlink()
     with pytest.raises(ml.errors.Corrupt, match=r"pack \w{10} is missing or cut short.*Nothing was written"):
         crossing.switch(name)
-    assert picture(crossing)[:3] == before[:3] and crossing.branch_name == "other"
+    assert picture(crossing)[:3] == before[:3] and crossing.branches.current == "other"
 
 
 def damage_big(repo: ml.Repo, keep: Keep) -> None:
@@ -462,7 +462,7 @@ def test_the_three_modes_of_reset(repo: ml.Repo, keep: Keep, here: Path, mode: s
     repo.reset("HEAD~1", mode)
     assert repo.head == one.oid and (here / "a").read_text() == file
     assert bool(repo.status().staged) == (stage == "2") and bool(repo.status().unstaged) == (stage != file)
-    assert repo.commit_at("main@{1}") == two
+    assert repo.show("main@{1}").commit == two
     with pytest.raises(ml.errors.InvalidInput):
         repo.reset("HEAD", "harder")
 
@@ -515,13 +515,13 @@ def test_a_verb_that_waits_for_another_says_for_whom(
 ) -> None:
     monkeypatch.setattr("memlake.objects.locks.LONG", 0.05)
     other = ml.open(crossing.root)
-    waiting = threading.Thread(target=other.tag, args=("x",))
+    waiting = threading.Thread(target=other.tags.create, args=("x",))
     with crossing._local.verb(), operation(crossing._look(), "switch", "dev"):
         waiting.start()
         waiting.join(0.5)
         assert capsys.readouterr().err == f"memlake: waiting for process {os.getpid()} (switch dev)\n"
     waiting.join()
-    assert "x" in [tag.name for tag in crossing.tags()] and capsys.readouterr().err == ""
+    assert "x" in [tag.name for tag in crossing.tags] and capsys.readouterr().err == ""
 
 
 def test_while_another_is_at_work_status_and_doctor_name_it_and_do_not_wait(
@@ -533,6 +533,6 @@ def test_while_another_is_at_work_status_and_doctor_name_it_and_do_not_wait(
         crossing._local.set_state(journal="half done")
         assert {check.name: check.detail for check in other.upkeep.doctor()}["checkout"].startswith(holder)
         with pytest.warns(UserWarning, match=re.escape(f"{holder} is at work here")):
-            assert other.status().branch == crossing.branch_name
+            assert other.status().branch == crossing.branches.current
         crossing._local.set_state(journal=None)
     assert other.upkeep.doctor() == crossing.upkeep.doctor() and other._local.holder() is None

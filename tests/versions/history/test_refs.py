@@ -18,45 +18,45 @@ def test_branches_are_listed_with_both_lanes_and_the_current_one_marked(
     repo: ml.Repo, fork: dict[str, ml.Commit]
 ) -> None:
     memory = repo.write({"memories/bot/1": b"x"}, "m")
-    dev, main = repo.branches()
+    dev, main = repo.branches
     assert (dev.name, dev.work, dev.memory, dev.current) == ("dev", fork["dev"].oid, None, False)
     assert (main.name, main.work, main.memory, main.current) == ("main", fork["main"].oid, memory.oid, True)
 
 
 def test_a_branch_starts_where_it_is_told_with_both_lanes(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     memory = repo.write({"memories/bot/1": b"x"}, "m")
-    assert repo.branch("here").memory == memory.oid
-    assert repo.branch("there", "dev").work == fork["dev"].oid
-    assert repo.branch("past", "HEAD~1").work == fork["base"].oid
-    assert repo.branch_name == "main"
+    assert repo.branches.create("here").memory == memory.oid
+    assert repo.branches.create("there", "dev").work == fork["dev"].oid
+    assert repo.branches.create("past", "HEAD~1").work == fork["base"].oid
+    assert repo.branches.current == "main"
 
 
 def test_a_name_that_is_taken_or_a_folder_of_another_is_refused(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
-    repo.branch("feature/x")
+    repo.branches.create("feature/x")
     for name in ("dev", "feature", "dev/x", "feature/x"):
         with pytest.raises(ml.errors.AlreadyExists):
-            repo.branch(name)
-    repo.tag("dev")  # tags have names of their own
+            repo.branches.create(name)
+    repo.tags.create("dev")  # tags have names of their own
 
 
 def test_deleting_a_branch_that_is_not_merged_needs_force_and_loses_nothing(
     repo: ml.Repo, fork: dict[str, ml.Commit]
 ) -> None:
     with pytest.raises(ml.errors.Conflict, match="no other branch has"):
-        repo.delete_branch("dev")
+        repo.branches.delete("dev")
     with pytest.raises(ml.errors.Conflict, match="the one you are on"):
-        repo.delete_branch("main", force=True)
-    assert repo.delete_branch("dev", force=True).work == fork["dev"].oid
+        repo.branches.delete("main", force=True)
+    assert repo.branches.delete("dev", force=True).work == fork["dev"].oid
     repo.upkeep.gc(prune=True)
     assert repo.read("d", fork["dev"].oid) == b"dev\n"
     assert next(iter(repo.reflog("dev"))).old == fork["dev"].oid
-    assert repo.branch("dev", "dev@{1}").work == fork["dev"].oid, "its reflog brings it back by name"
+    assert repo.branches.create("dev", "dev@{1}").work == fork["dev"].oid, "its reflog brings it back by name"
 
 
 def test_a_merged_branch_is_deleted_without_force(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     repo.merge("dev")
-    repo.delete_branch("dev")
-    assert [b.name for b in repo.branches()] == ["main"]
+    repo.branches.delete("dev")
+    assert [b.name for b in repo.branches] == ["main"]
 
 
 def test_a_branch_whose_memories_are_not_merged_is_not_deleted_without_force(
@@ -65,24 +65,24 @@ def test_a_branch_whose_memories_are_not_merged_is_not_deleted_without_force(
     repo.merge("dev")
     repo.write({"memories/bot/only-dev": b"x"}, "m", branch="dev")
     with pytest.raises(ml.errors.Conflict):
-        repo.delete_branch("dev")
+        repo.branches.delete("dev")
 
 
 def test_renaming_moves_head_along_and_refuses_a_name_that_is_taken(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
-    repo.rename_branch("main", "trunk")
-    assert repo.branch_name == "trunk" and repo.head == fork["main"].oid and repo.status().clean
+    repo.branches.rename("main", "trunk")
+    assert repo.branches.current == "trunk" and repo.head == fork["main"].oid and repo.status().clean
     with pytest.raises(ml.errors.AlreadyExists):
-        repo.rename_branch("trunk", "dev")
-    assert repo.branch_name == "trunk" and {b.name for b in repo.branches()} == {"dev", "trunk"}
-    repo.rename_branch("trunk", "dev", force=True)
-    assert [b.name for b in repo.branches()] == ["dev"] and repo.head == fork["main"].oid
+        repo.branches.rename("trunk", "dev")
+    assert repo.branches.current == "trunk" and {b.name for b in repo.branches} == {"dev", "trunk"}
+    repo.branches.rename("trunk", "dev", force=True)
+    assert [b.name for b in repo.branches] == ["dev"] and repo.head == fork["main"].oid
     with pytest.raises(ml.errors.NotFound):
-        repo.rename_branch("nope", "x")
+        repo.branches.rename("nope", "x")
 
 
 def test_an_unknown_branch_suggests_the_near_one(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     with pytest.raises(ml.errors.NotFound) as raised:
-        repo.delete_branch("dv")
+        repo.branches.delete("dv")
     assert "dev" in raised.value.hint
 
 
@@ -91,29 +91,29 @@ def test_an_unknown_branch_suggests_the_near_one(repo: ml.Repo, fork: dict[str, 
 
 def test_a_tag_names_a_whole_state_and_says_who_and_why(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
     memory = repo.write({"memories/bot/1": b"then"}, "m")
-    tag = repo.tag("v1", message="release")
+    tag = repo.tags.create("v1", message="release")
     repo.write({"memories/bot/1": b"now"}, "m")
     assert (tag.work, tag.memory, tag.message) == (fork["main"].oid, memory.oid, "release")
-    assert repo.tags() == [tag] and tag.author == ml.Author("Ada", "ada@example.org")
+    assert repo.tags.list() == [tag] and tag.author == ml.Author("Ada", "ada@example.org")
     assert repo.read("memories/bot/1", "v1") == b"then" and repo.read("memories/bot/1") == b"now"
 
 
 def test_a_tag_is_not_moved_without_force_and_can_be_deleted(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
-    repo.tag("v1", "HEAD~1")
+    repo.tags.create("v1", "HEAD~1")
     with pytest.raises(ml.errors.AlreadyExists):
-        repo.tag("v1")
-    assert repo.tag("v1", force=True).work == fork["main"].oid
-    repo.delete_tag("v1")
-    assert repo.tags() == []
+        repo.tags.create("v1")
+    assert repo.tags.create("v1", force=True).work == fork["main"].oid
+    repo.tags.delete("v1")
+    assert repo.tags.list() == []
     with pytest.raises(ml.errors.NotFound):
-        repo.delete_tag("v1")
+        repo.tags.delete("v1")
 
 
 def test_nothing_can_be_tagged_or_branched_in_an_empty_repo(repo: ml.Repo) -> None:
-    for verb in (repo.tag, repo.branch):
+    for verb in (repo.tags.create, repo.branches.create):
         with pytest.raises(ml.errors.NotFound, match="no commits"):
             verb("v1")
-    assert repo.tags() == [] and len(repo.branches()) == 1
+    assert repo.tags.list() == [] and len(repo.branches.list()) == 1
 
 
 # -- reflog ---------------------------------------------------------------------------------------

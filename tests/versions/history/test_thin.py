@@ -27,7 +27,7 @@ def roots_stored(repo: ml.Repo) -> dict[str, bool]:
 
 
 def merge_often(repo: ml.Repo, times: int) -> None:
-    repo.branch("side")
+    repo.branches.create("side")
     for number in range(times):
         repo.write({f"memories/bot/a{number}": b"%d" % number}, "ours")
         repo.write({f"memories/bot/b{number}": b"%d" % number}, "theirs", branch="side")
@@ -48,12 +48,12 @@ def test_merges_and_their_parents_are_thinned_and_every_commit_still_reads(repo:
 
 def test_a_window_whose_beginning_a_merge_jumped_over_is_kept_all_the_same(repo: ml.Repo) -> None:
     repo.write({"memories/bot/0": b"first"}, "m")
-    repo.branch("side")
+    repo.branches.create("side")
     for number in range(14):
         repo.write({f"memories/bot/s{number}": b"x"}, "theirs", branch="side")
     repo.write({"memories/bot/1": b"ours"}, "m")
     repo.merge("side")  # from generation 2 to 16
-    jumped = repo.commit_at(lane="memory")
+    jumped = repo.show(lane="memory").commit
     assert jumped.generation == 16 and len(jumped.parents) == 2
     for number in range(6):
         repo.write({f"memories/bot/t{number}": b"x"}, "m")
@@ -70,7 +70,7 @@ def test_a_window_that_begins_with_no_node_of_its_own_right_after_a_work_commit_
     repo.add(repo.root / "a.txt")
     repo.commit("one")
     repo.write({"state/bot/last": None}, "m")  # the tree is that of the commit before the last: no node is new
-    begun = repo.commit_at(lane="memory")
+    begun = repo.show(lane="memory").commit
     assert begun.generation == 16 and roots_stored(repo)[begun.oid]
     assert len(dict(repo.ls(prefix="state/"))) == 14 and repo.read("files/a.txt") == b"a"
     assert repo.upkeep.fsck(full=True).ok
@@ -91,8 +91,8 @@ def test_a_commit_may_name_a_head_of_the_other_lane_that_is_not_here(repo: ml.Re
     repo._history.forget()
     repo.upkeep.gc(prune=True)
     assert [problem for problem in repo.upkeep.fsck(full=True).problems if problem.kind == "missing"] == []
-    repo.branch("from-there", commit.oid)
-    assert {b.name: b.memory for b in repo.branches()}["from-there"] is None
+    repo.branches.create("from-there", commit.oid)
+    assert {b.name: b.memory for b in repo.branches}["from-there"] is None
     repo.switch(commit.oid, detach=True)
     assert repo.read("a.txt") == b"a"
 
@@ -101,13 +101,13 @@ def test_a_purge_is_a_record_that_a_second_purge_never_changes(repo: ml.Repo) ->
     (repo.root / "big.bin").write_bytes(bytes(range(256)) * 8000)
     repo.add(repo.root / "big.bin")
     repo.commit("one")
-    oid = repo.entry("big.bin").oid
+    oid = repo.objects.at("big.bin").oid
     chunks = {digest.hex() for digest, _ in repo._history.objects.pieces(oid)}
-    first = repo.purge(oid, reason="a key")
-    again = repo.purge(oid, reason="another reason")
+    first = repo.upkeep.purge(oid, reason="a key")
+    again = repo.upkeep.purge(oid, reason="another reason")
     assert again.seq == first.seq
     ((seq, record),) = read_purges(repo._history.db)
-    assert (seq, record.repo, record.oids, record.reason) == (first.seq, repo.id, (oid,), "a key")
+    assert (seq, record.repo, record.oids, record.reason) == (first.seq, repo._id, (oid,), "a key")
     assert set(record.loose) >= chunks
     assert read_purges(repo._history.db, after=seq) == []
     with pytest.raises(ml.errors.Purged, match="a key"):
@@ -129,7 +129,7 @@ def test_a_tombstone_that_says_other_than_its_record_is_found(repo: ml.Repo, col
     (repo.root / "a.txt").write_text("a")
     repo.add(repo.root / "a.txt")
     repo.commit("one")
-    repo.purge(repo.entry("a.txt").oid, reason="a key")
+    repo.upkeep.purge(repo.objects.at("a.txt").oid, reason="a key")
     with repo._history.db.write():
         repo._history.db.run(f"UPDATE tombstone SET {column}")
     assert [problem.kind for problem in repo.upkeep.fsck().problems] == ["damaged"]

@@ -23,7 +23,7 @@ def test_what_was_purged_is_erased_in_every_copy_at_its_next_pull(ours: Repo, te
     oid = leak(ours)
     ours.push()
     theirs = team("theirs")
-    ours.purge(oid, reason="leaked")
+    ours.upkeep.purge(oid, reason="leaked")
     pushed = ours.push()
     assert [record.reason for record in pushed.erased.records] == ["leaked"] and not pushed.changes
     told = theirs.fetch().purged
@@ -43,7 +43,7 @@ def test_no_file_of_the_remote_has_what_was_purged(ours: Repo, team: Team, tmp_p
     commit(ours, "kept.bin", data[:50] + b"!")
     ours.push()
     assert holds(tmp_path / "remote", data)
-    ours.purge(oid, reason="leaked")
+    ours.upkeep.purge(oid, reason="leaked")
     assert ours.push().erased.files > 0
     assert not holds(tmp_path / "remote", data)
     third = team("third")
@@ -62,7 +62,7 @@ def test_what_rests_on_a_purged_object_there_becomes_whole(ours: Repo, team: Tea
     newest = oid_of(ours, "log.txt")
     ours.push()
     assert any(record.form == DELTA for record in records(tmp_path / "remote"))
-    ours.purge(newest, reason="leaked")
+    ours.upkeep.purge(newest, reason="leaked")
     ours.push()
     assert newest not in {record.oid.hex() for record in records(tmp_path / "remote")}
     third = team("third")
@@ -78,7 +78,7 @@ def test_a_clone_that_pushes_a_branch_with_purged_content_erases_it_and_brings_n
     theirs = team("theirs")
     theirs.switch("dev", create=True)
     commit(theirs, "again.txt", data)
-    ours.purge(oid, reason="leaked")
+    ours.upkeep.purge(oid, reason="leaked")
     ours.push()
     pushed = theirs.push()
     assert [record.reason for record in pushed.purged] == ["leaked"] and pushed.changes
@@ -96,7 +96,7 @@ def test_a_fetch_brings_nothing_back_that_was_purged_here_and_not_there_yet(
     commit(theirs, "a.bin", data)
     theirs.switch("dev", create=True)
     theirs.push()
-    ours.purge(oid, reason="leaked")
+    ours.upkeep.purge(oid, reason="leaked")
     ours.fetch()
     assert not [path for path in Path(ours.dir).rglob("*") if path.is_file() and data[:64] in path.read_bytes()]
 
@@ -110,7 +110,7 @@ def test_what_a_killed_push_left_is_erased_too(ours: Repo, tmp_path: Path, monke
         with pytest.raises(KeyboardInterrupt):
             ours.push()
     assert holds(tmp_path / "remote", data)
-    ours.purge(oid, reason="leaked")
+    ours.upkeep.purge(oid, reason="leaked")
     ours.push()
     assert not holds(tmp_path / "remote", data)
 
@@ -123,7 +123,7 @@ def test_a_push_of_a_purge_that_is_killed_at_any_request_is_finished_by_the_next
         data = os.urandom(70_000)
         oid = leak(ours, data)
         ours.push()
-        ours.purge(oid, reason="leaked")
+        ours.upkeep.purge(oid, reason="leaked")
         with monkeypatch.context() as patch:
             calls = kill_at(patch, at)
             with contextlib.suppress(KeyboardInterrupt):
@@ -139,7 +139,7 @@ def test_a_push_of_a_purge_that_is_killed_at_any_request_is_finished_by_the_next
 
 def test_a_new_remote_hears_of_old_purges(ours: Repo, tmp_path: Path) -> None:
     oid = leak(ours)
-    ours.purge(oid, reason="leaked")
+    ours.upkeep.purge(oid, reason="leaked")
     ours.push()
     with ml.clone(tmp_path / "remote", tmp_path / "new") as theirs, pytest.raises(ml.errors.Purged):
         commit(theirs, "again.txt", SECRET)
@@ -147,9 +147,9 @@ def test_a_new_remote_hears_of_old_purges(ours: Repo, tmp_path: Path) -> None:
 
 def test_a_purge_names_the_remotes_that_still_have_it(ours: Repo) -> None:
     oid = leak(ours)
-    assert not ours.purge(oid_of(ours, "a.txt"), reason="never sent").notes[1:]
+    assert not ours.upkeep.purge(oid_of(ours, "a.txt"), reason="never sent").notes[1:]
     ours.push()
-    assert any("origin still has it" in note for note in ours.purge(oid, reason="leaked").notes)
+    assert any("origin still has it" in note for note in ours.upkeep.purge(oid, reason="leaked").notes)
 
 
 def die(*_: object) -> None:

@@ -28,7 +28,7 @@ def test_a_clone_has_the_refs_the_content_and_the_memories_of_what_was_pushed(ou
 def test_a_clone_is_the_same_repo_with_the_same_paths_of_agents(ours: Repo, team: Team) -> None:
     ours.push()
     theirs = team("theirs")
-    assert theirs.id == ours.id and theirs._history.salt == ours._history.salt
+    assert theirs._id == ours._id and theirs._history.salt == ours._history.salt
     remember(theirs, "The build takes nine minutes")
     theirs.push()
     ours.pull()
@@ -189,8 +189,7 @@ def test_tags_travel_and_a_tag_that_names_something_else_here_stays(ours: Repo, 
 
 
 def _tag(repo: Repo, name: str, at: str = "HEAD") -> None:
-    tag = repo.tags.create if hasattr(repo.tags, "create") else repo.tag
-    tag(name, at)
+    repo.tags.create(name, at)
 
 
 def test_a_branch_is_deleted_there_and_its_followers_go_at_the_next_fetch(ours: Repo, team: Team) -> None:

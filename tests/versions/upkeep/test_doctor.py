@@ -139,7 +139,7 @@ def test_cat_of_a_file_that_is_not_whole_writes_nothing_and_says_why(
 ) -> None:
     """The last chunk is the one that is missing: the first ones could have been written."""
     with ml.open(root) as repo:
-        pieces = repo._history.objects.pieces(repo.entry("big").oid)
+        pieces = repo._history.objects.pieces(repo.objects.at("big").oid)
         if lost == "the row of a chunk":
             with repo._history.db.write():
                 repo._history.db.run("DELETE FROM object WHERE oid = ?", (pieces[-1][0],))

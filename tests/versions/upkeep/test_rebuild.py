@@ -60,7 +60,7 @@ def cut(repo: ml.Repo, keep: Keep, here: Path, tmp_path_factory: pytest.TempPath
     kept = tmp_path_factory.mktemp("kept")
     _copy_local(here, kept)
     repo.switch("main")
-    repo.delete_branch("side")
+    repo.branches.delete("side")
     repo.close()
     _put_local_back(here, kept)
     return here
@@ -70,11 +70,11 @@ def test_after_a_cut_head_is_on_the_branch_it_was_on_and_that_is_said(cut: Path)
     with pytest.warns(UserWarning, match="HEAD was on branch 'side', which is gone.*branch 'main'"):
         opened = ml.open(cut)
     with opened as repo:
-        assert repo.branch_name == "main" and repo.status().clean
+        assert repo.branches.current == "main" and repo.status().clean
         assert next(repo.reflog()).action == "found again: HEAD was on branch 'side', which is gone"
         assert repo.upkeep.fsck(full=True).ok
     with ml.open(cut) as repo:  # said once
-        assert repo.branch_name == "main"
+        assert repo.branches.current == "main"
 
 
 class CountingFile(apsw.VFSFile):
@@ -115,7 +115,7 @@ def test_a_switch_syncs_its_plan_alone_and_what_follows_syncs_where_head_was_lef
         syncs.clear()
         counted.switch("side")
         assert syncs == ["local.db-wal"], "before the first file is written"
-        counted.delete_branch("main", force=True)
+        counted.branches.delete("main", force=True)
         assert syncs.count("repo.db-wal") == 1
     vfs.unregister()
 
@@ -127,7 +127,7 @@ VERBS: dict[str, Verb] = {
     "recall": lambda repo: repo.memories().search(Query("office"))[0]["content"] == "the office is in Lisbon" or 1 / 0,
     "remember": lambda repo: repo.memories().store(Draft("tea")),
     "narrow": lambda repo: open_narrow(repo).search("office Lisbon", 3)[0],
-    "branch": lambda repo: repo.branch("other"),
+    "branch": lambda repo: repo.branches.create("other"),
     "switch": lambda repo: repo.switch("main"),
     "add": lambda repo: repo.add("a"),
     "write": lambda repo: repo.write({"state/bot/k": "1"}, "k", branch="main"),
@@ -178,7 +178,7 @@ def test_files_of_a_deleted_branch_are_stood_on_detached_with_their_stage(
     with pytest.warns(UserWarning, match="on no branch. Nothing was lost"):
         opened = ml.open(here)
     with opened:
-        assert opened.branch_name is None and opened.commit_at().subject == "ahead"
+        assert opened.branches.current is None and opened.show().commit.subject == "ahead"
         assert [change.path for change in opened.status().staged] == ["files/new"]
 
 
@@ -206,8 +206,8 @@ def test_commits_that_local_db_never_heard_of_are_stood_on_and_gone_on_from(
     with pytest.warns(UserWarning, match="local.db is older than .* What you staged last may be lost"):
         opened = ml.open(here)
     with opened as repo:
-        assert repo.branch_name == {"a branch": "main", "a new branch": "new", "no branch": None}[where]
-        assert repo.commit_at().subject == "third"
+        assert repo.branches.current == {"a branch": "main", "a new branch": "new", "no branch": None}[where]
+        assert repo.show().commit.subject == "third"
         assert [change.path for change in repo.status().staged] == ["files/c"]  # no later commit has that path
         assert [change.path for change in repo.status().unstaged] == ["files/a"]
         repo.add("a")
@@ -234,7 +234,7 @@ def test_a_merge_whose_files_were_never_written_is_not_undone_by_the_next_commit
     with pytest.warns(UserWarning, match="local.db is older"):
         opened = ml.open(here)
     with opened as repo:
-        assert repo.branch_name == "main" and not repo.status().unstaged
+        assert repo.branches.current == "main" and not repo.status().unstaged
         write({"c": "new\n"})
         repo.add("c")
         repo.commit("after the cut")
@@ -275,7 +275,7 @@ def test_a_lost_local_db_is_said_and_its_branch_found_again(repo: ml.Repo, keep:
     with pytest.warns(UserWarning, match=r"local.db was lost.*on branch 'a-branch'.*list for undo.*lost"):
         opened = ml.open(here)
     with opened:
-        assert opened.branch_name == "a-branch" and opened.status().clean
+        assert opened.branches.current == "a-branch" and opened.status().clean
         assert opened.operations()[0].verb == "lost" and "local.db was lost" in next(opened.reflog()).action
         with pytest.raises(ml.errors.Nothing):
             opened.undo()
@@ -291,7 +291,7 @@ def test_a_lost_local_db_is_found_again_where_it_was_only_switched_to(repo: ml.R
         _lose_local(here)
         with pytest.warns(UserWarning, match="local.db was lost"):
             repo = ml.open(here)
-        assert (repo.branch_name, repo.status().clean) == (branch, True)
+        assert (repo.branches.current, repo.status().clean) == (branch, True)
 
 
 def test_without_the_note_in_repo_db_a_lost_local_db_is_on_the_wrong_branch(
@@ -303,26 +303,26 @@ def test_without_the_note_in_repo_db_a_lost_local_db_is_on_the_wrong_branch(
     repo.close()
     _lose_local(here)
     with pytest.warns(UserWarning, match="on branch 'main'"):
-        assert ml.open(here).branch_name == "main"
+        assert ml.open(here).branches.current == "main"
 
 
 def test_a_renamed_branch_is_followed_when_the_crash_came_before_head_was_set(
     repo: ml.Repo, keep: Keep, here: Path
 ) -> None:
     keep("base", {"a": "1\n"})
-    repo.rename_branch("main", "trunk")
+    repo.branches.rename("main", "trunk")
     repo._local.set_state(head="main")
     repo.close()
     with pytest.warns(UserWarning, match="on branch 'trunk'"):
-        assert ml.open(here).branch_name == "trunk"
+        assert ml.open(here).branches.current == "trunk"
 
 
 def test_memories_work_with_a_detached_head_and_no_branch_of_the_usual_name(repo: ml.Repo, keep: Keep) -> None:
     first = keep("base", {"a": "1\n"})
-    repo.rename_branch("main", "trunk")
+    repo.branches.rename("main", "trunk")
     repo.switch(first.oid, detach=True)
     repo.memories().store(Draft("tea"))
-    assert repo.branches()[0].name == "trunk" and repo.branches()[0].memory
+    assert repo.branches.list()[0].name == "trunk" and repo.branches.list()[0].memory
 
 
 def test_what_cannot_be_mended_is_assumed(
@@ -347,7 +347,7 @@ def test_an_assumed_head_ends_when_head_is_written(
         opened = ml.open(here)
     with opened:
         opened.switch("side", create=True)
-        assert opened.branch_name == "side"
+        assert opened.branches.current == "side"
 
 
 def test_processes_that_begin_one_repo_at_once_both_open_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -362,4 +362,4 @@ def test_processes_that_begin_one_repo_at_once_both_open_it(tmp_path: Path, monk
 
     monkeypatch.setattr(rebuild, "read_head", look)
     with ml.init(tmp_path) as repo:
-        assert [branch.name for branch in repo.branches()] == ["main"]
+        assert [branch.name for branch in repo.branches] == ["main"]

@@ -33,8 +33,8 @@ def fill(repo: Repo) -> None:
         (repo.root / "big.bin").write_bytes(rng.randbytes(1_200_000) if number < 2 else b"0123456789" * 150_000)
         repo.add(all=True)
         repo.commit(f"edit {number}", metrics={"n": number})
-    repo.branch("side", "HEAD~2")
-    repo.tag("v1", message="the first")
+    repo.branches.create("side", "HEAD~2")
+    repo.tags.create("v1", message="the first")
     for number in range(30):
         repo.write(
             {f"memories/bot/{number}": b"memory %d " % number * 20}, "m", branch="side" if number % 3 else "main"
@@ -45,7 +45,7 @@ def fill(repo: Repo) -> None:
     oid = repo._history.objects.write_part(part)
     record = repo._history.objects.write(b"names " + oid.encode(), links=[oid])
     repo.write({"memories/bot/links": Entry(record, "memory", 6 + 64)}, "m")
-    repo.purge(repo.entry("small3.txt").oid, reason="a key")
+    repo.upkeep.purge(repo.objects.at("small3.txt").oid, reason="a key")
 
 
 def dump(repo: Repo) -> dict[str, object]:
@@ -56,7 +56,7 @@ def dump(repo: Repo) -> dict[str, object]:
         "reflog": db.rows("SELECT id, kind, ref, lane, old, new, time, action, who, mark FROM reflog ORDER BY id"),
         "tombstone": db.rows("SELECT oid, seq, time, size, reason, who, purge FROM tombstone ORDER BY oid"),
         "objects": db.rows("SELECT oid, size, links FROM object ORDER BY oid"),
-        "id": (repo.id, repo._history.salt),
+        "id": (repo._id, repo._history.salt),
     }
     for (oid,) in db.rows("SELECT oid FROM history"):
         for path, entry in repo.ls(oid.hex()):
@@ -136,7 +136,7 @@ def test_a_gc_after_every_commit_leaves_few_files_and_all_can_be_rescued(repo: R
 def test_refs_are_those_of_the_last_gc_also_when_no_commit_came_with_it(repo: Repo, tmp_path: Path) -> None:
     repo.write({"memories/bot/1": b"1"}, "m")
     repo.upkeep.gc(prune=True)
-    repo.branch("side")
+    repo.branches.create("side")
     repo.upkeep.gc(prune=True)
     before = dump(repo)
     lose_database(repo)
@@ -154,7 +154,7 @@ def test_a_rescued_repo_stands_where_head_was_at_the_last_gc_and_says_nothing(
     repo.add(all=True)
     one = repo.commit("one").oid
     repo.upkeep.gc()
-    repo.branch("work")
+    repo.branches.create("work")
     repo.upkeep.gc()
     repo.switch("work") if where == "work" else repo.switch(one, detach=True)
     repo.upkeep.gc()  # nothing but HEAD is new
@@ -165,7 +165,7 @@ def test_a_rescued_repo_stands_where_head_was_at_the_last_gc_and_says_nothing(
     lose_database(repo)
     rescue(repo.dir, tmp_path / "again")
     with ml.open(tmp_path / "again") as again:
-        assert (again.branch_name, again.head) == ("work" if where == "work" else None, one)
+        assert (again.branches.current, again.head) == ("work" if where == "work" else None, one)
         assert [change.path for change in again.status().unstaged] == ["files/a.txt"]
         again.reset("HEAD", mode="hard")
         assert (tmp_path / "again/a.txt").read_text() == "one\n"
@@ -187,7 +187,7 @@ def test_a_crash_while_segments_are_joined_loses_nothing(
         repo.write({f"memories/bot/{number}": b"%d" % number}, "m")
         repo.upkeep.gc(prune=True)
     repo.write({"memories/bot/last": b"last"}, "m")
-    repo.purge(next(c.new.oid for c in repo.changes(repo.commit_at(lane="memory")) if c.new), reason="a key")
+    repo.upkeep.purge(next(c.new.oid for c in repo.show(lane="memory").changes if c.new), reason="a key")
     store = log_packs._store_segment
 
     def store_and_stop(history: object, segment: log_packs.Segment) -> object:
@@ -237,9 +237,9 @@ def test_a_purge_leaves_nothing_in_the_copies_that_gc_made(repo: Repo, tmp_path:
     repo.write({"memories/bot/secret": b"MARKER-" + random.Random(4).randbytes(30).hex().encode()}, "m")
     repo.upkeep.gc(prune=True)
     assert any(b"MARKER-" in file.read_bytes() for file in (repo.dir / "packs").iterdir()), "the copy is there"
-    (change,) = repo.changes(repo.commit_at(lane="memory"))
+    (change,) = repo.show(lane="memory").changes
     assert change.new is not None
-    repo.purge(change.new.oid, reason="a key")
+    repo.upkeep.purge(change.new.oid, reason="a key")
     assert not any(b"MARKER-" in file.read_bytes() for file in repo.dir.rglob("*") if file.is_file())
     repo.upkeep.gc(prune=True)
     lose_database(repo)

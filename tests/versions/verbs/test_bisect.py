@@ -65,7 +65,7 @@ def is_fine(repo: ml.Repo, commit: ml.Commit) -> bool:
 @pytest.mark.parametrize("make", [row, prompt, tensor, memory])
 def test_a_planted_fault_is_found_in_nine_runs(repo: ml.Repo, make: Callable[[int], dict[str, bytes]]) -> None:
     fault = plant(repo, make)
-    lane = repo.commit_at(fault, "memory").lane
+    lane = repo.show(fault, "memory").commit.lane
     found = repo.bisect.search(run=lambda commit: "good" if is_fine(repo, commit) else "bad", lane=lane)
     assert (found.commit, found.suspects) == (fault, (fault,)) and found.runs <= 9
 
@@ -80,7 +80,7 @@ def test_a_command_is_tried_in_a_folder_of_its_own(repo: ml.Repo, here: Path, tm
     found = repo.bisect.search(run=command)
     assert found.commit == fault and found.runs <= 9
     assert (here / "prompts/qa.md").read_text() == "mine, edited" and not (here / "litter").exists()
-    assert repo.branch_name == "main"
+    assert repo.branches.current == "main"
 
 
 def test_recorded_metrics_need_no_run(repo: ml.Repo) -> None:
@@ -106,9 +106,9 @@ def test_metrics_and_runs_go_together(repo: ml.Repo, keep: Keep) -> None:
         return "good" if int(commit.subject[1:]) < 13 else "bad"
 
     found = repo.bisect.search(metric="loss", above=1, run=judge)
-    assert repo.commit_at(found.commit or "").subject == "c13" and set(asked) <= {"c13", "c14", "c15"}
+    assert repo.show(found.commit or "").commit.subject == "c13" and set(asked) <= {"c13", "c14", "c15"}
     alone = repo.bisect.search(metric="loss", above=1)
-    assert alone.commit is None and [repo.commit_at(oid).subject for oid in alone.suspects] == [
+    assert alone.commit is None and [repo.show(oid).commit.subject for oid in alone.suspects] == [
         "c13",
         "c14",
         "c15",
@@ -122,7 +122,7 @@ def test_commits_that_cannot_be_tested_are_suspects(repo: ml.Repo, keep: Keep) -
     found = repo.bisect.search(
         good=["HEAD~8"], run=lambda c: "skip" if c.subject in ("c4", "c5") else "good" if c.subject < "c5" else "bad"
     )
-    assert found.commit is None and [repo.commit_at(oid).subject for oid in found.suspects] == ["c4", "c5", "c6"]
+    assert found.commit is None and [repo.show(oid).commit.subject for oid in found.suspects] == ["c4", "c5", "c6"]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -150,7 +150,7 @@ def test_a_command_that_cannot_run_blames_no_commit(repo: ml.Repo, keep: Keep, c
     with pytest.raises(ml.errors.Unavailable, match=f"the command cannot run.*{code}.*[Nn]othing was changed"):
         repo.bisect.search(run=command)
     found = repo.bisect.search(run="exit 124")
-    assert repo.commit_at(found.commit or "").subject == "c0", "every code below 125 is a verdict"
+    assert repo.show(found.commit or "").commit.subject == "c0", "every code below 125 is a verdict"
 
 
 def test_wrong_questions_are_refused(repo: ml.Repo, keep: Keep) -> None:
@@ -180,11 +180,11 @@ def test_by_hand_each_commit_is_checked_out_and_reset_goes_back(repo: ml.Repo, k
         tried += 1
         with ml.open(here) as again:  # marks outlive the process
             found = again.bisect.mark("good" if int((here / "a").read_text()) < 13 else "bad")
-    assert found is not None and repo.commit_at(found.commit or "").subject == "c13" and tried <= 5
+    assert found is not None and repo.show(found.commit or "").commit.subject == "c13" and tried <= 5
     with pytest.raises(ml.errors.AlreadyExists, match="under way"):
         repo.bisect.start()
     repo.bisect.reset()
-    assert repo.branch_name == "main" and (here / "a").read_text() == "19"
+    assert repo.branches.current == "main" and (here / "a").read_text() == "19"
     with pytest.raises(ml.errors.Nothing, match="no bisect"):
         repo.bisect.mark("good")
 
@@ -217,7 +217,7 @@ def test_undo_takes_back_one_step_with_what_was_said_and_redo_says_it_again(
     assert repo.head == second and repo.bisect.marks.said == said
     repo.undo()
     repo.undo()
-    assert repo.branch_name == "main"
+    assert repo.branches.current == "main"
     with pytest.raises(ml.errors.Nothing, match="no bisect"):
         _ = repo.bisect.marks
     repo.redo()
@@ -231,4 +231,4 @@ def test_after_a_search_undo_goes_on_with_what_was_before_it(repo: ml.Repo, keep
     repo.bisect.start("HEAD", ["HEAD~8"])
     repo.bisect.mark("good")
     repo.bisect.reset()
-    assert repo.head == tip and repo.undo().verb == "commit" and repo.commit_at("HEAD").subject == "c7"
+    assert repo.head == tip and repo.undo().verb == "commit" and repo.show("HEAD").commit.subject == "c7"

@@ -18,8 +18,8 @@ def test_a_commit_says_who_when_what_and_against_what(repo: ml.Repo, keep: Keep)
     second = keep("two\n\nbody", {"a": "2"}, author="Grace <g@example.org>")
     assert second.parents == (first.oid,) and second.subject == "two" and second.message == "two\n\nbody"
     assert (second.author, first.author) == (ml.Author("Grace", "g@example.org"), ml.Author("Ada", "ada@example.org"))
-    assert [(c.status, c.path) for c in repo.changes(second)] == [("M", "files/a")]
-    assert second.time >= first.time and repo.commit_at(second.oid) == second
+    assert [(c.status, c.path) for c in repo.show(second).changes] == [("M", "files/a")]
+    assert second.time >= first.time and repo.show(second.oid).commit == second
 
 
 @pytest.mark.parametrize("message", [None, "", "  \n "])
@@ -44,7 +44,7 @@ def test_commit_all_takes_changed_and_removed_files_but_no_new_ones(
     keep("one", {"a": "1", "b": "1"})
     write({"a": "2", "b": None, "new": "1"})
     made = repo.commit("two", all=True)
-    assert [(c.status, c.path) for c in repo.changes(made)] == [("M", "files/a"), ("D", "files/b")]
+    assert [(c.status, c.path) for c in repo.show(made).changes] == [("M", "files/a"), ("D", "files/b")]
     assert repo.status().untracked == ("new",)
 
 
@@ -96,19 +96,19 @@ def test_what_a_file_was_made_from_and_how_it_scored_is_kept_with_the_commit(rep
         "model", {"model.pt": b"\0weights"}, uses=["train.csv@HEAD~1", "train.csv"],
         metrics={"accuracy": 0.93, "epochs": 3}, params={"lr": 1e-3, "layers": [64, 32]},
     )  # fmt: skip
-    assert repo.meta(made, "metrics") == {"accuracy": 0.93, "epochs": 3}
-    assert repo.meta(made, "params") == {"lr": 1e-3, "layers": [64, 32]}
-    old, new = repo.meta(made, "uses")
+    assert repo.show(made).metrics == {"accuracy": 0.93, "epochs": 3}
+    assert repo.show(made).params == {"lr": 1e-3, "layers": [64, 32]}
+    old, new = repo.show(made).uses
     assert old["path"] == "files/train.csv" and old["commit"] == data.oid
     assert repo.objects.read(old["oid"]) == b"a\n1\n" and repo.objects.read(new["oid"]) == b"a\n1\n2\n"
-    assert repo.meta(data, "metrics") is None
+    assert repo.show(data).metrics == {}
     repo.upkeep.gc(prune=True)
-    assert repo.meta(made, "params")["layers"] == [64, 32] and repo.upkeep.fsck().ok
+    assert repo.show(made).params["layers"] == [64, 32] and repo.upkeep.fsck().ok
 
 
 def test_a_file_may_use_one_that_is_committed_with_it(repo: ml.Repo, keep: Keep) -> None:
     made = keep("both", {"in": "1", "out": "2"}, uses=["in"])
-    (use,) = repo.meta(made, "uses")
+    (use,) = repo.show(made).uses
     assert repo.objects.read(use["oid"]) == b"1"
 
 
@@ -121,7 +121,7 @@ def test_a_use_that_does_not_exist_commits_nothing(
     repo.add("a")
     with pytest.raises(ml.Error):
         repo.commit("two", uses=[use])
-    assert repo.commit_at("HEAD").subject == "one" and len(repo.status().staged) == 1
+    assert repo.show("HEAD").commit.subject == "one" and len(repo.status().staged) == 1
 
 
 @pytest.mark.parametrize("metrics", [{"x": float("nan")}, {"x": float("inf")}, {"x": object()}, {"x": b"bytes"}])
@@ -146,10 +146,10 @@ def test_amend_replaces_the_last_commit_and_the_old_one_stays_reachable(
     write({"c": "1"})
     repo.add("c")
     new = repo.commit("typo", amend=True)
-    assert new.parents == (base.oid,) and [c.path for c in repo.changes(new)] == ["files/b", "files/c"]
-    assert repo.meta(new, "metrics") == {"x": 1}
+    assert new.parents == (base.oid,) and [c.path for c in repo.show(new).changes] == ["files/b", "files/c"]
+    assert repo.show(new).metrics == {"x": 1}
     assert repo.status().clean and [c.subject for c in repo.log()] == ["typo", "base"]
-    assert repo.commit_at("main@{1}").oid == old.oid and "amend" in next(iter(repo.reflog("main"))).action
+    assert repo.show("main@{1}").commit.oid == old.oid and "amend" in next(iter(repo.reflog("main"))).action
 
 
 def test_amend_of_the_first_commit_and_of_a_merge_keep_their_parents(
@@ -201,7 +201,7 @@ def test_a_lost_race_is_rebased_when_paths_are_disjoint(
     assert {p: repo.objects.read(e.oid) for p, e in repo.ls()} == {
         "files/a": b"mine", "files/b": b"theirs", "files/new": b"theirs",
     }  # fmt: skip
-    assert [c.path for c in repo.changes(mine)] == ["files/a"]
+    assert [c.path for c in repo.show(mine).changes] == ["files/a"]
 
 
 def test_after_a_rebased_race_committing_everything_does_not_undo_the_others_work(
@@ -257,7 +257,7 @@ def test_a_merge_never_overwrites_an_untracked_file_that_a_write_brought_to_the_
 @pytest.mark.parametrize("amend", [False, True])
 def test_a_stage_with_a_file_and_a_folder_of_one_name_is_not_committed(repo: ml.Repo, keep: Keep, amend: bool) -> None:
     keep("one", {"a": "1"})
-    entry, before = repo.entry("a"), repo.head
+    entry, before = repo.objects.at("a"), repo.head
     repo._local.put([stage.put_entry(None, path, entry) for path in ("c", "c/z")])  # `add` would not
     with pytest.raises(ml.errors.InvalidInput, match=r"'c' and 'c/z' cannot both be committed.*Nothing was committed"):
         repo.commit("both", amend=amend)
@@ -273,7 +273,10 @@ def test_a_commit_of_some_paths_does_not_put_a_folder_beside_the_file_it_replace
     repo.add(all=True)
     with pytest.raises(ml.errors.InvalidInput, match="cannot both be committed"):
         repo.commit("only", paths=["c/z"])
-    assert [(c.status, c.path) for c in repo.changes(repo.commit("both"))] == [("D", "files/c"), ("A", "files/c/z")]
+    assert [(c.status, c.path) for c in repo.show(repo.commit("both")).changes] == [
+        ("D", "files/c"),
+        ("A", "files/c/z"),
+    ]
 
 
 def test_a_folder_that_another_committed_meanwhile_keeps_a_file_of_its_name_out(

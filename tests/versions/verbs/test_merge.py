@@ -30,7 +30,7 @@ def clash(repo: ml.Repo, fork: dict[str, ml.Commit], keep: Keep) -> ml.Repo:
 
 def test_a_merge_has_two_parents_and_what_both_sides_did(repo: ml.Repo, fork: dict[str, ml.Commit], here: Path) -> None:
     merged = repo.merge("dev")
-    made = repo.commit_at("HEAD")
+    made = repo.show("HEAD").commit
     assert made.parents == (fork["main"].oid, fork["dev"].oid) and merged.commit == made.oid
     assert made.message == "Merge branch 'dev'" and not merged.fast_forward
     assert files(repo) == {"a": "main\n", "b": "dev\n", "d": "dev\n", "m": "main\n"}
@@ -47,7 +47,7 @@ def test_a_merge_is_a_fast_forward_where_it_can_be_unless_told_otherwise(
     assert repo.merge("dev").fast_forward and repo.head == fork["dev"].oid
     repo.reset(fork["base"].oid, "hard")
     assert repo.merge("dev", ff=False, message="joined").commit != fork["dev"].oid
-    assert repo.commit_at("HEAD").message == "joined" and repo.commit_at("HEAD^2").oid == fork["dev"].oid
+    assert repo.show("HEAD").commit.message == "joined" and repo.show("HEAD^2").commit.oid == fork["dev"].oid
     with pytest.raises(ml.errors.Conflict, match="fast-forward"):
         repo.merge("main", only_ff=True)
     assert repo.merge("dev").up_to_date
@@ -66,7 +66,7 @@ def test_a_branch_without_commits_begins_where_the_merged_one_is(repo: ml.Repo, 
     (here / "a").unlink()
     assert repo.merge("dev").fast_forward and repo.head == tip.oid and repo.status().clean
     repo.undo()
-    assert repo.head is None and not (here / "a").exists() and repo.branch_name == "main"
+    assert repo.head is None and not (here / "a").exists() and repo.branches.current == "main"
 
 
 def test_a_branch_without_commits_is_nothing_to_merge(repo: ml.Repo, keep: Keep) -> None:
@@ -144,7 +144,7 @@ def test_each_conflict_is_chosen_apart_or_written_by_hand(clash: ml.Repo, write:
     clash.add("d")
     clash.pending_merge.conclude("joined")
     assert files(clash) == {"a": "main\n", "b": "dev\n", "d": "both\n", "m": "main\n"}
-    assert clash.commit_at("HEAD").message == "joined" and clash.status().clean
+    assert clash.show("HEAD").commit.message == "joined" and clash.status().clean
 
 
 def test_what_was_chosen_by_hand_is_there_for_undo_after_a_prune(clash: ml.Repo, write: Write) -> None:
@@ -493,7 +493,7 @@ def test_memories_of_both_branches_are_joined_and_their_conflicts_asked_too(
     repo: ml.Repo, fork: dict[str, ml.Commit]
 ) -> None:
     repo.write({"memories/bot/both": b"0"}, "m")
-    repo.branch("side")
+    repo.branches.create("side")
     repo.write({"memories/bot/side": b"1", "memories/bot/both": b"1"}, "m", branch="side")
     repo.write({"memories/bot/main": b"2", "memories/bot/both": b"2"}, "m")
     merged = repo.merge("side")
@@ -504,7 +504,7 @@ def test_memories_of_both_branches_are_joined_and_their_conflicts_asked_too(
     assert held == {"both": b"1", "main": b"2", "side": b"1"}
     assert repo.head == fork["main"].oid, "nothing changed on the work lane, so it did not move"
     assert not any(path.startswith("memories/") for path, _ in repo.ls(fork["main"].oid))
-    assert len(repo.commit_at("HEAD", lane="memory").parents) == 2 and repo.upkeep.fsck().ok
+    assert len(repo.show("HEAD", lane="memory").commit.parents) == 2 and repo.upkeep.fsck().ok
 
 
 @pytest.fixture
@@ -529,7 +529,7 @@ def meanwhile(repo: ml.Repo, here: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
 def parted_memories(repo: ml.Repo, fork: dict[str, ml.Commit]) -> ml.Repo:
     """`k` was changed on side, and `z` made on main."""
     repo.write({"state/bot/k": b"base"}, "m")
-    repo.branch("side")
+    repo.branches.create("side")
     repo.write({"state/bot/k": b"theirs"}, "m", branch="side")
     repo.write({"state/bot/z": b"ours"}, "m")
     return repo
@@ -684,7 +684,7 @@ def test_an_edit_follows_a_file_that_the_other_side_renamed(
     repo: ml.Repo, keep: Keep, here: Path, renaming: str
 ) -> None:
     keep("base", {"old/name": "text\n", "other": "x"})
-    repo.branch("dev")
+    repo.branches.create("dev")
     for branch in ("dev", "main"):
         repo.switch(branch)
         if branch == renaming:
@@ -699,7 +699,7 @@ def test_an_edit_follows_a_file_that_the_other_side_renamed(
 
 def test_a_rename_is_followed_to_the_place_of_the_same_name_and_keeps_its_mode(repo: ml.Repo, keep: Keep) -> None:
     keep("base", {"a/run": "go\n"})
-    repo.branch("dev")
+    repo.branches.create("dev")
     keep("edited", {"a/run": "go on\n"})
     repo.switch("dev")
     keep("renamed", {"a/run": None, "b/copy": "go\n", "z/run": "go\n"})
@@ -717,7 +717,7 @@ def test_an_edit_meets_a_file_renamed_with_an_edit_at_its_new_name(
 ) -> None:
     lines = [f"line {n}\n" for n in range(12)]
     keep("base", {"old": "".join(lines)})
-    repo.branch("dev")
+    repo.branches.create("dev")
     for branch in ("dev", "main"):
         repo.switch(branch)
         if branch == renaming:
@@ -737,7 +737,7 @@ def test_a_clash_with_a_renamed_file_waits_at_its_new_name_and_no_side_is_lost(
 ) -> None:
     lines = [f"line {n}\n" for n in range(12)]
     keep("base", {"old": "".join(lines)})
-    repo.branch("dev")
+    repo.branches.create("dev")
     for branch in ("dev", "main"):
         repo.switch(branch)
         if branch == renaming:
@@ -763,7 +763,7 @@ def test_a_rename_that_cannot_be_followed_is_a_conflict_of_the_old_name(
 ) -> None:
     """Changed while it was renamed, or renamed to where the other side made a file too."""
     keep("base", {"old": "text\n"})
-    repo.branch("dev")
+    repo.branches.create("dev")
     keep("edited", {"old": "edited\n", **({} if in_the_way else {"new": "ours\n"})})
     repo.switch("dev")
     keep("renamed", {"old": None, "new": "text\n", **in_the_way})
@@ -781,7 +781,7 @@ def test_revert_is_a_commit_that_takes_back_what_one_did(repo: ml.Repo, keep: Ke
     keep("more", {"b": "1"})
     repo.revert(bad.oid)
     assert files(repo) == {"a": "1", "b": "1"} and not (here / "junk").exists()
-    assert repo.commit_at("HEAD").message == f'Revert "bad"\n\nThis reverts commit {bad.oid}.'
+    assert repo.show("HEAD").commit.message == f'Revert "bad"\n\nThis reverts commit {bad.oid}.'
     with pytest.raises(ml.errors.Nothing, match="done already"):
         repo.revert(bad.oid)
     repo.revert("HEAD")
@@ -812,7 +812,7 @@ def test_a_revert_that_meets_later_changes_waits(repo: ml.Repo, keep: Keep) -> N
     assert repo.status().doing == "revert"
     repo.pending_merge.choose("theirs")
     repo.pending_merge.conclude()
-    assert files(repo) == {"a": "1"} and repo.commit_at("HEAD").parents == (repo.commit_at("HEAD~1").oid,)
+    assert files(repo) == {"a": "1"} and repo.show("HEAD").commit.parents == (repo.show("HEAD~1").commit.oid,)
 
 
 def test_cherry_pick_brings_one_commit_and_only_that(repo: ml.Repo, fork: dict[str, ml.Commit], keep: Keep) -> None:
@@ -821,7 +821,7 @@ def test_cherry_pick_brings_one_commit_and_only_that(repo: ml.Repo, fork: dict[s
     repo.switch("main")
     repo.cherry_pick(picked.oid)
     assert files(repo) == {"a": "main\n", "b": "1\n", "m": "main\n", "e": "dev\n"}
-    made = repo.commit_at("HEAD")
+    made = repo.show("HEAD").commit
     assert made.message == "pick me" and made.parents == (fork["main"].oid,)
 
 
@@ -831,7 +831,7 @@ def test_revert_of_a_merge_takes_back_what_it_brought(repo: ml.Repo, fork: dict[
     repo.revert("HEAD", mainline=1)
     assert files(repo) == before
     said = f"This reverts commit {merge}, reversing\nchanges made to {fork['main'].oid}."
-    assert repo.commit_at("HEAD").message == f"Revert \"Merge branch 'dev'\"\n\n{said}"
+    assert repo.show("HEAD").commit.message == f"Revert \"Merge branch 'dev'\"\n\n{said}"
     repo.undo()
     repo.revert("HEAD", mainline=2)
     assert files(repo) == files(repo, "dev")
@@ -850,7 +850,7 @@ def test_a_merge_is_reverted_or_picked_against_a_parent_that_is_named(
                 verb("HEAD", mainline=number)
     repo.switch("other", create=True, at=fork["base"].oid)
     repo.cherry_pick(str(merge), mainline=1)
-    assert files(repo) == {"a": "1\n", "b": "dev\n", "d": "dev\n"} and len(repo.commit_at("HEAD").parents) == 1
+    assert files(repo) == {"a": "1\n", "b": "dev\n", "d": "dev\n"} and len(repo.show("HEAD").commit.parents) == 1
 
 
 def test_reverts_and_picks_without_commit_gather_in_the_stage(
@@ -895,7 +895,7 @@ def test_a_pick_names_where_it_comes_from_when_asked(repo: ml.Repo, fork: dict[s
     repo.switch("main")
     for source, gap in ((fork["dev"], "\n\n"), (signed, "\n")):
         repo.cherry_pick(source.oid, cite=True)
-        assert repo.commit_at("HEAD").message == f"{source.message}{gap}(cherry picked from commit {source.oid})"
+        assert repo.show("HEAD").commit.message == f"{source.message}{gap}(cherry picked from commit {source.oid})"
 
 
 def test_a_side_chosen_after_a_file_was_added_by_hand_is_the_side_that_counts(clash: ml.Repo, write: Write) -> None:
@@ -1065,7 +1065,7 @@ def test_a_stash_that_meets_other_changes_waits_with_both_sides_and_is_kept(
     moved_on.pending_merge.conclude()
     assert (here / "a").read_text() == "by hand\n" and (here / "new").exists() and not (here / "gone").exists()
     assert moved_on.status().doing is None and len(moved_on.stash.entries()) == 1
-    assert moved_on.commit_at("HEAD").subject == "three"
+    assert moved_on.show("HEAD").commit.subject == "three"
 
 
 def test_a_stash_gives_the_stage_back_when_asked(
@@ -1134,7 +1134,7 @@ def test_a_stash_gives_back_what_was_not_purged_and_is_kept(
     if meets:
         keep("two", {"secret": "more\na\nb\nc\n"})
     held = (here / "secret").read_text()
-    repo.purge(repo.entry("secret", "stash@{0}").oid, reason="leak")
+    repo.upkeep.purge(repo.objects.at("secret", "stash@{0}").oid, reason="leak")
     with pytest.warns(UserWarning, match="^not applied.* was purged:\n  secret\nThe stash is kept"):
         merged = repo.stash.pop(staged=staged)
     assert merged.lost == ("files/secret",) and [change.path for change in merged.changes] == ["files/other"]
@@ -1149,7 +1149,7 @@ def test_a_stash_of_which_all_was_purged_is_refused_and_kept(
     keep("one", {"secret": "1"})
     write({"secret": "22"})
     repo.stash.push()
-    repo.purge(repo.entry("secret", "stash@{0}").oid, reason="leak")
+    repo.upkeep.purge(repo.objects.at("secret", "stash@{0}").oid, reason="leak")
     with pytest.raises(ml.errors.Purged, match=r"all that stash@\{0\} holds was purged.*Nothing was changed"):
         repo.stash.pop()
     assert (here / "secret").read_text() == "1" and len(repo.stash.entries()) == 1 and repo.status().clean
@@ -1172,7 +1172,7 @@ def test_attributes_that_are_not_committed_are_told_once_and_do_not_count(tmp_pa
             (tmp_path / f"{name}.txt").write_text("old\n")
         repo.add(["."])
         repo.commit("one")
-        repo.branch("dev")
+        repo.branches.create("dev")
         for branch in ("main", "dev"):
             repo.switch(branch)
             for name in "ab":

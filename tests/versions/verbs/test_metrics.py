@@ -79,8 +79,8 @@ def test_branches_that_match_stand_side_by_side(repo: ml.Repo, keep: Keep) -> No
 
 
 def test_facts_that_were_purged_are_left_out(scored: ml.Repo) -> None:
-    oid = scored.commit_at("HEAD").meta["metrics"]
-    scored.purge(oid, reason="wrong")
+    oid = scored.show("HEAD").commit.meta["metrics"]
+    scored.upkeep.purge(oid, reason="wrong")
     assert scored.metrics()[0].metrics == {}
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import memlake as ml
 from memlake.repo import list_rebase
+from memlake.versions.verbs import show
 
 Keep = Callable[..., ml.Commit]
 
@@ -55,9 +56,9 @@ def test_commits_are_repeated_with_author_time_and_facts(apart: ml.Repo, here: P
         (c.author, c.time, c.message, dict(c.meta)) for c in old
     ]
     assert merged.rewritten == {was.oid: now.oid for was, now in zip(old, new, strict=True)}
-    assert apart.meta(new[1], "metrics") == {"acc": 0.7} and apart.meta(new[0], "uses")
+    assert apart.show(new[1]).metrics == {"acc": 0.7} and apart.show(new[0]).uses
     assert (here / "m").read_text() == "m" and not (here / "d").exists() and apart.status().clean
-    assert apart.commit_at("dev", "memory").oid == memory, "the memory lane does not move"
+    assert apart.show("dev", "memory").commit.oid == memory, "the memory lane does not move"
     assert apart.upkeep.fsck(full=True).ok
 
 
@@ -65,7 +66,7 @@ def test_undo_takes_all_of_it_back_and_redo_does_it_again(apart: ml.Repo, here: 
     before, had = apart.head, files(apart)
     after = apart.rebase("main").commit
     apart.undo()
-    assert (apart.head, apart.branch_name, files(apart)) == (before, "dev", had)
+    assert (apart.head, apart.branches.current, files(apart)) == (before, "dev", had)
     assert not (here / "m").exists() and apart.status().clean
     apart.redo()
     assert apart.head == after and (here / "m").exists()
@@ -80,17 +81,17 @@ def test_what_stands_there_already_is_left_as_it_is(apart: ml.Repo) -> None:
 
 
 def test_a_branch_that_is_behind_is_fast_forwarded(apart: ml.Repo) -> None:
-    apart.branch("old", "HEAD~1")
+    apart.branches.create("old", "HEAD~1")
     merged = apart.rebase("dev", "old")
-    assert merged.fast_forward and apart.branch_name == "old" and apart.head == apart.commit_at("dev").oid
+    assert merged.fast_forward and apart.branches.current == "old" and apart.head == apart.show("dev").commit.oid
     apart.undo()
-    assert apart.branch_name == "dev" and apart.commit_at("old").oid == apart.commit_at("dev~1").oid
+    assert apart.branches.current == "dev" and apart.show("old").commit.oid == apart.show("dev~1").commit.oid
 
 
 def test_another_branch_and_another_place_can_be_named(apart: ml.Repo, keep: Keep) -> None:
     apart.switch("main")
     merged = apart.rebase("dev~1", "dev", onto="main")
-    assert apart.branch_name == "dev" and subjects(apart) == ["three", "main one", "base"]
+    assert apart.branches.current == "dev" and subjects(apart) == ["three", "main one", "base"]
     assert len(merged.rewritten) == 1
 
 
@@ -119,7 +120,7 @@ def test_a_conflict_waits_and_going_on_finishes(clashing: ml.Repo, here: Path) -
     before = clashing.head
     merged = clashing.rebase("main")
     assert [one.path for one in merged.conflicts] == ["files/a"] and "<<<<<<< HEAD" in (here / "a").read_text()
-    assert clashing.status().doing == "rebase" and clashing.commit_at("dev").oid == before
+    assert clashing.status().doing == "rebase" and clashing.show("dev").commit.oid == before
     with pytest.raises(ml.errors.Conflict, match="without a choice"):
         clashing.pending_merge.conclude()
     with pytest.raises(ml.errors.Conflict, match="a rebase is waiting"):
@@ -128,11 +129,9 @@ def test_a_conflict_waits_and_going_on_finishes(clashing: ml.Repo, here: Path) -
     clashing.add("a")
     with ml.open(here) as again:  # another process would find it so
         done = again.pending_merge.conclude()
-    assert not done.conflicts and clashing.branch_name == "dev" and clashing.status().clean
+    assert not done.conflicts and clashing.branches.current == "dev" and clashing.status().clean
     assert subjects(clashing)[:4] == ["three", "two", "one", "main two"]
-    assert files(clashing)["a"] == b"1\n2\nboth\n" and clashing.meta(clashing.commit_at("HEAD~1"), "metrics") == {
-        "acc": 0.7
-    }
+    assert files(clashing)["a"] == b"1\n2\nboth\n" and clashing.show("HEAD~1").metrics == {"acc": 0.7}
     clashing.undo()
     assert clashing.head == before and (here / "a").read_text() == "1\n2\nthree\n" and clashing.status().clean
 
@@ -143,7 +142,7 @@ def test_one_that_waits_is_given_up_whole(clashing: ml.Repo, here: Path, way: st
     clashing.rebase("main")
     (here / "a").write_text("half resolved")
     clashing.pending_merge.abort() if way == "abort" else clashing.undo()
-    assert (clashing.head, clashing.branch_name) == (before, "dev") and clashing.status().clean
+    assert (clashing.head, clashing.branches.current) == (before, "dev") and clashing.status().clean
     assert {path: (here / path).read_bytes() for path in had} == had and not (here / "m").exists()
     clashing.undo() if way == "abort" else clashing.redo()
     assert clashing.status().doing == "rebase"
@@ -157,7 +156,7 @@ def test_a_commit_that_waits_can_be_skipped(clashing: ml.Repo, here: Path) -> No
     assert len(merged.dropped) == 1 and subjects(clashing)[:3] == ["three", "one", "main two"]
     assert (here / "a").read_text() == "1\n2\nmain\n" and clashing.status().clean
     clashing.undo()
-    assert clashing.branch_name == "dev" and subjects(clashing)[0] == "three" and clashing.status().doing is None
+    assert clashing.branches.current == "dev" and subjects(clashing)[0] == "three" and clashing.status().doing is None
 
 
 def test_what_was_edited_in_a_step_that_is_skipped_comes_back_with_it(clashing: ml.Repo, here: Path) -> None:
@@ -203,7 +202,7 @@ def test_two_conflicts_wait_one_after_the_other(repo: ml.Repo, keep: Keep, here:
     repo.redo()
     repo.pending_merge.choose("ours")
     done = repo.pending_merge.conclude()
-    assert len(done.dropped) == 1 and files(repo) == {"a": b"2", "b": b"3"} and repo.branch_name == "dev"
+    assert len(done.dropped) == 1 and files(repo) == {"a": b"2", "b": b"3"} and repo.branches.current == "dev"
     repo.undo()
     assert files(repo) == {"a": b"2", "b": b"2"} and subjects(repo) == ["two", "one", "base"]
 
@@ -217,7 +216,7 @@ def test_uncommitted_work_stops_it_and_other_work_comes_along(apart: ml.Repo, he
     (here / "m").write_text("mine")
     with pytest.raises(ml.errors.Conflict, match="uncommitted work"):
         apart.rebase("main")
-    assert apart.branch_name == "dev" and (here / "m").read_text() == "mine" and not (here / "x").exists()
+    assert apart.branches.current == "dev" and (here / "m").read_text() == "mine" and not (here / "x").exists()
     (here / "m").unlink()
     (here / "e").write_text("edited")
     apart.rebase("main")
@@ -234,7 +233,7 @@ def test_a_branch_that_moved_meanwhile_is_not_overwritten(clashing: ml.Repo) -> 
     with pytest.raises(ml.errors.Conflict, match="was moved or removed"):
         clashing.pending_merge.conclude()
     clashing.pending_merge.abort()
-    assert clashing.commit_at("dev").oid == saved.oid
+    assert clashing.show("dev").commit.oid == saved.oid
 
 
 # -- as a list says -------------------------------------------------------------------------------
@@ -249,10 +248,10 @@ def test_commits_are_joined_reworded_and_dropped(apart: ml.Repo, here: Path) -> 
     tree = files(apart)
     apart.rebase("HEAD~3", todo=todo(apart, "pick", "squash", "r").replace("three", "Three, better"))
     assert subjects(apart) == ["Three, better", "one", "base"] and files(apart) == tree
-    joined = apart.commit_at("HEAD~1")
+    joined = apart.show("HEAD~1").commit
     assert joined.message == "one\n\ntwo" and joined.author.name == "Bob"
-    assert apart.meta(joined, "metrics") == {"acc": 0.7} and apart.meta(joined, "params") == {"lr": 1}
-    assert set(apart.meta(joined, "about")) >= {"a"}
+    assert apart.show(joined).metrics == {"acc": 0.7} and apart.show(joined).params == {"lr": 1}
+    assert set(show.fact(apart._look(), "about", joined.meta["about"])) >= {"a"}
     apart.undo()
     apart.rebase("HEAD~3", todo=todo(apart, "pick", "fixup", "drop"))
     assert subjects(apart) == ["one", "base"] and not (here / "e").exists()
@@ -270,21 +269,23 @@ def test_a_commit_is_edited_before_it_is_made(apart: ml.Repo, here: Path) -> Non
     (here / "f").write_text("new\n")
     apart.add("a", "f")
     merged = apart.pending_merge.conclude()
-    assert subjects(apart) == ["three", "two", "one", "base"] and apart.branch_name == "dev" and apart.status().clean
-    assert merged.commit == apart.commit_at().oid and files(apart) == before | {"a": b"1\n2\n3!\n", "f": b"new\n"}
-    assert files(apart, "HEAD~1").keys() == {"a", "f"} and apart.meta(apart.commit_at("HEAD~1"), "params") == {"lr": 1}
+    assert (
+        subjects(apart) == ["three", "two", "one", "base"] and apart.branches.current == "dev" and apart.status().clean
+    )
+    assert merged.commit == apart.show().commit.oid and files(apart) == before | {"a": b"1\n2\n3!\n", "f": b"new\n"}
+    assert files(apart, "HEAD~1").keys() == {"a", "f"} and apart.show("HEAD~1").params == {"lr": 1}
     apart.undo()
-    assert files(apart) == before and apart.branch_name == "dev"
+    assert files(apart) == before and apart.branches.current == "dev"
 
 
 def test_an_edit_that_is_given_up_leaves_nothing(apart: ml.Repo, here: Path) -> None:
-    tip, tree = apart.commit_at().oid, files(apart)
+    tip, tree = apart.show().commit.oid, files(apart)
     apart.rebase("main", todo="\n".join(f"edit {step.commit} x" for step in list_rebase(apart, "main")))
     assert apart.status().step.endswith("onto main, 2 commits after it")
     apart.pending_merge.conclude()
     assert "'two'" in apart.status().step
     apart.pending_merge.abort()
-    assert apart.commit_at().oid == tip and files(apart) == tree and apart.status().clean and not apart.status().step
+    assert apart.show().commit.oid == tip and files(apart) == tree and apart.status().clean and not apart.status().step
 
 
 def test_commits_change_places(apart: ml.Repo) -> None:

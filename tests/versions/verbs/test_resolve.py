@@ -368,7 +368,7 @@ def test_a_pick_takes_a_strategy_and_a_revert_knows_no_latest(fork: ml.Repo, her
 def conclude_and_take_back(repo: ml.Repo) -> None:
     """Finish the merge, whose answers are known then, and be where it began."""
     repo.pending_merge.conclude()
-    while len(repo.commit_at().parents) > 1 or repo.status().doing:
+    while len(repo.show().commit.parents) > 1 or repo.status().doing:
         repo.undo()
 
 
@@ -446,7 +446,7 @@ def test_a_purge_takes_the_answers_with_it(fork: ml.Repo, here: Path) -> None:
     fork.pending_merge.resolve("theirs")
     conclude_and_take_back(fork)
     assert "B2" not in (fork._local.state("answers") or "B2")  # hashes alone
-    fork.purge(next(entry.oid for _, entry in fork.ls("dev", "files/t.txt")), reason="test")
+    fork.upkeep.purge(next(entry.oid for _, entry in fork.ls("dev", "files/t.txt")), reason="test")
     assert fork._local.read_answers() == []
 
 
@@ -486,9 +486,9 @@ def test_a_squash_is_one_commit_with_one_parent_and_leaves_memories_alone(
     fork.memories().store(Draft("a fact of dev"))
     keep("more", {"new": "1\n"})
     fork.switch("main")
-    before, memory = fork.commit_at("HEAD"), list(fork.ls(prefix="memories/"))
+    before, memory = fork.show("HEAD").commit, list(fork.ls(prefix="memories/"))
     merged = fork.merge("dev", squash=True, strategy="theirs")
-    made = fork.commit_at("HEAD")
+    made = fork.show("HEAD").commit
     assert made.parents == (before.oid,) and merged.commit == made.oid and not merged.remembered
     assert made.message == "Squash branch 'dev'\n\n- theirs\n- more"
     assert (here / "new").exists() and read(here)["lr"] == 0.3 and list(fork.ls(prefix="memories/")) == memory
@@ -501,7 +501,7 @@ def test_a_squash_waits_for_choices_and_concludes_with_one_parent(fork: ml.Repo,
     fork.merge("dev", squash=True, message="all of dev")
     fork.pending_merge.resolve("theirs")
     fork.pending_merge.conclude()
-    made = fork.commit_at("HEAD")
+    made = fork.show("HEAD").commit
     assert made.parents == (before,) and made.message == "all of dev"
     with pytest.raises(ml.errors.Nothing, match="changes nothing here"):
         fork.merge("dev", squash=True, strategy="ours")
@@ -514,7 +514,7 @@ def test_a_squash_is_a_commit_of_its_own_where_a_fast_forward_would_do(repo: ml.
     keep("two", {"a": "3\n"})
     repo.switch("main")
     assert not repo.merge("dev", squash=True).fast_forward
-    assert repo.commit_at("HEAD").parents == (first.oid,) and repo.read("a") == b"3\n"
+    assert repo.show("HEAD").commit.parents == (first.oid,) and repo.read("a") == b"3\n"
 
 
 def test_a_rebase_settles_what_a_merge_settled_and_waits_for_the_rest(fork: ml.Repo, here: Path) -> None:
@@ -529,7 +529,7 @@ def test_a_rebase_settles_what_a_merge_settled_and_waits_for_the_rest(fork: ml.R
     assert [one.place for one in waits.resolve("ours", "t.txt", where="line = 2")] == ["line 8"]
     waits.resolve("ours")
     waits.conclude()
-    assert fork.branch_name == "dev" and fork.status().clean and read(here)["seed"] == 2
+    assert fork.branches.current == "dev" and fork.status().clean and read(here)["seed"] == 2
 
 
 def test_attributes_settle_the_steps_of_a_rebase(repo: ml.Repo, keep: Keep, here: Path) -> None:

@@ -57,7 +57,7 @@ def test_diff_of_commits_near_and_far_is_what_their_trees_say(repo: ml.Repo, kee
             gone = random.choice(sorted(content))
             repo.rm(gone)
             repo.commit(f"without {gone}")
-    commits = [*repo.log(), repo.commit_at("side")]
+    commits = [*repo.log(), repo.show("side").commit]
     for old in commits:
         for new in commits:
             assert repo.diff(old.oid, new.oid) == repo._history.diff(old, new), (old, new)
@@ -92,9 +92,9 @@ def test_staged_against_a_rev(repo: ml.Repo, fork: dict[str, ml.Commit], write: 
 
 
 def test_diff_of_the_memory_lane_and_of_both(repo: ml.Repo, fork: dict[str, ml.Commit]) -> None:
-    repo.tag("before")
+    repo.tags.create("before")
     repo.write({"memories/bot/1": b"x"}, "m")
-    repo.tag("after")
+    repo.tags.create("after")
     assert repo.diff("before", "after") == ()
     assert names(repo.diff("before", "after", lane="memory")) == ["A memories/bot/1"]
     assert names(repo.diff("before", "after", lane="all")) == ["A memories/bot/1"]
@@ -111,9 +111,13 @@ def test_an_unknown_rev_or_path_in_diff_is_an_error_and_never_an_empty_answer(re
 
 def test_a_change_of_ten_thousand_paths_is_kept_beside_the_commit_and_reads_the_same(repo: ml.Repo) -> None:
     made = repo.write({f"files/{n:05d}": b"x" for n in range(3000)}, "many")
-    assert repo.commit_at("HEAD").changes is None
-    assert len(repo.changes(made)) == 3000 == len(repo.diff("HEAD~1", "HEAD") if made.parents else repo.changes(made))
-    assert repo.changes(repo.commit_at("HEAD"))[7].path == "files/00007"
+    assert repo.show("HEAD").commit.changes is None
+    assert (
+        len(repo.show(made).changes)
+        == 3000
+        == len(repo.diff("HEAD~1", "HEAD") if made.parents else repo.show(made).changes)
+    )
+    assert repo.show("HEAD").changes[7].path == "files/00007"
 
 
 # -- log ------------------------------------------------------------------------------------------
@@ -257,11 +261,11 @@ def test_blame_of_what_is_not_text_is_refused_with_another_way(repo: ml.Repo, ke
 
 def test_add_notes_media_size_creator_and_the_schema_of_tables(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"t.csv": "id,name\n1,ada\n2,grace\n", "t.jsonl": '{"x": 1.5}\n', "notes.md": "# hi\n"})
-    about = repo.about("t.csv")
+    about = repo.show().about("t.csv")
     assert about is not None and about.media == "text/csv" and about.size == 22 and about.rows == 2
     assert [column for column, _ in about.schema] == ["id", "name"]
     assert about.creator == "Ada <ada@example.org>" and about.time > 0
-    jsonl, notes = repo.about("t.jsonl"), repo.about("notes.md")
+    jsonl, notes = repo.show().about("t.jsonl"), repo.show().about("notes.md")
     assert jsonl is not None and [column for column, _ in jsonl.schema] == ["x"]
     assert notes is not None and notes.schema == () and notes.media.startswith("text/")
 
@@ -270,11 +274,11 @@ def test_what_is_noted_belongs_to_the_content_and_follows_it_through_history(rep
     keep("one", {"t.csv": "a\n1\n"})
     keep("two", {"t.csv": "a,b\n1,2\n"})
     keep("three", {"other": "x"})
-    new, old = repo.about("t.csv"), repo.about("t.csv", "HEAD~2")
+    new, old = repo.show().about("t.csv"), repo.show("HEAD~2").about("t.csv")
     assert new is not None and old is not None
     assert ([c for c, _ in new.schema], [c for c, _ in old.schema]) == (["a", "b"], ["a"])
     with pytest.raises(ml.errors.NotFound):
-        repo.about("missing")
+        repo.show().about("missing")
 
 
 def test_ls_shows_a_state_in_order_with_both_lanes(repo: ml.Repo, keep: Keep) -> None:

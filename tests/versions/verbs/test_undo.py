@@ -23,8 +23,8 @@ def picture(repo: ml.Repo) -> object:
     }
     status = repo.status()
     return (
-        files, repo.head, repo.branch_name, status.staged, status.unstaged, status.untracked, status.doing,
-        status.conflicts, [(b.name, b.work, b.memory) for b in repo.branches()], repo.tags(), repo.stash.entries(),
+        files, repo.head, repo.branches.current, status.staged, status.unstaged, status.untracked, status.doing,
+        status.conflicts, [(b.name, b.work, b.memory) for b in repo.branches], repo.tags.list(), repo.stash.entries(),
     )  # fmt: skip
 
 
@@ -38,13 +38,13 @@ VERBS: dict[str, Callable[[ml.Repo], object]] = {
     "mv -f over another": lambda repo: repo.mv("b", "a", force=True),
     "commit": lambda repo: (repo.add("edited"), repo.commit("x")),
     "commit --amend": lambda repo: repo.commit("again", amend=True),
-    "branch": lambda repo: repo.branch("new"),
-    "branch -d": lambda repo: repo.delete_branch("dev", force=True),
-    "branch -m": lambda repo: repo.rename_branch("main", "trunk"),
-    "branch -m over another": lambda repo: repo.rename_branch("main", "dev", force=True),
-    "tag": lambda repo: repo.tag("new"),
-    "tag -d": lambda repo: repo.delete_tag("v1"),
-    "tag -f": lambda repo: repo.tag("v1", "HEAD", "moved", force=True),
+    "branch": lambda repo: repo.branches.create("new"),
+    "branch -d": lambda repo: repo.branches.delete("dev", force=True),
+    "branch -m": lambda repo: repo.branches.rename("main", "trunk"),
+    "branch -m over another": lambda repo: repo.branches.rename("main", "dev", force=True),
+    "tag": lambda repo: repo.tags.create("new"),
+    "tag -d": lambda repo: repo.tags.delete("v1"),
+    "tag -f": lambda repo: repo.tags.create("v1", "HEAD", "moved", force=True),
     "switch": lambda repo: repo.switch("dev"),
     "switch -c": lambda repo: repo.switch("new", create=True),
     "detach": lambda repo: repo.switch("HEAD~1", detach=True),
@@ -79,7 +79,7 @@ def rich(repo: ml.Repo, keep: Keep, write: Write) -> ml.Repo:
     repo.switch("main")
     repo.write({"memories/bot/1": b"m"}, "m")
     keep("main", {"a": "2\n"})
-    repo.tag("v1", "HEAD~1", "first release")
+    repo.tags.create("v1", "HEAD~1", "first release")
     write({"s": "stashed\n"})
     repo.stash.push("shelf")
     write({"edited": "precious\n", "untracked": "mine\n"})
@@ -201,7 +201,7 @@ def test_undo_leaves_memories_written_since_alone(rich: ml.Repo, keep: Keep) -> 
     keep("work", {"a": "9\n"})
     made = rich.write({"memories/bot/2": b"m"}, "m")
     rich.undo()
-    assert rich.branches()[-1].memory == made.oid and rich.commit_at("HEAD").subject == "main"
+    assert rich.branches.list()[-1].memory == made.oid and rich.show("HEAD").commit.subject == "main"
 
 
 def test_undo_of_a_merge_that_was_settled_goes_back_to_the_waiting_merge(rich: ml.Repo) -> None:
@@ -236,7 +236,7 @@ def test_what_undo_needs_survives_gc(rich: ml.Repo, here: Path) -> None:
 
 
 def test_operations_are_listed_newest_first(rich: ml.Repo) -> None:
-    rich.tag("x")
+    rich.tags.create("x")
     rich.undo()
     assert [(op.verb, op.undone) for op in rich.operations(2)] == [("undo", False), ("tag", True)]
 
@@ -253,25 +253,25 @@ def test_undo_goes_on_further_back_after_an_undo_a_redo_and_an_undo(repo: ml.Rep
 
 def test_redo_takes_back_one_undo_after_the_other(repo: ml.Repo, keep: Keep) -> None:
     for name in ("one", "two", "three"):
-        repo.tag(name, keep(name, {"f": name}).oid)
+        repo.tags.create(name, keep(name, {"f": name}).oid)
     for _ in range(6):  # the tag, the commit and the add of two of them
         repo.undo()
     assert [commit.message for commit in repo.log()] == ["one"]
     for _ in range(6):
         repo.redo()
-    assert [commit.message for commit in repo.log()] == ["three", "two", "one"] and len(repo.tags()) == 3
+    assert [commit.message for commit in repo.log()] == ["three", "two", "one"] and len(repo.tags.list()) == 3
     with pytest.raises(ml.errors.Nothing, match="nothing to redo"):
         repo.redo()
 
 
 def test_redo_stops_where_something_else_was_done_since_the_undo(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"f": "1"})
-    repo.tag("a")
+    repo.tags.create("a")
     repo.undo()
-    repo.tag("b")
+    repo.tags.create("b")
     repo.undo()
     repo.redo()
-    assert [tag.name for tag in repo.tags()] == ["b"]
+    assert [tag.name for tag in repo.tags] == ["b"]
     with pytest.raises(ml.errors.Nothing, match="something was done since"):
         repo.redo()
 

@@ -21,7 +21,7 @@ def test_every_room_is_written_to_its_lane_with_its_kind(repo: ml.Repo) -> None:
         ("conversations/s/1", "memory", "turn"),
     ):  # fmt: skip
         made = repo.write({path: path.encode()}, "w")
-        assert made.lane == lane and repo.changes(made)[0].new.kind == kind  # type: ignore[union-attr]
+        assert made.lane == lane and repo.show(made).changes[0].new.kind == kind  # type: ignore[union-attr]
         if kind != "policy":  # typed, that is a file in the folder `policy`
             assert repo.read(path) == path.encode()
 
@@ -30,7 +30,7 @@ def test_one_write_is_one_lane(repo: ml.Repo) -> None:
     for changes in ({"files/a": b"1", "memories/b/1": b"1"}, {}):
         with pytest.raises(ml.errors.InvalidInput):
             repo.write(changes, "both")
-    assert repo.branches()[0].work is None
+    assert repo.branches.list()[0].work is None
 
 
 def test_writing_what_is_there_already_is_nothing(repo: ml.Repo) -> None:
@@ -52,9 +52,9 @@ def test_writing_touches_neither_stage_nor_files(repo: ml.Repo, keep: Keep, here
 
 def test_a_write_may_go_to_another_branch_and_needs_one_when_head_is_detached(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"a": "1"})
-    repo.branch("dev")
+    repo.branches.create("dev")
     repo.write({"memories/b/1": b"dev"}, "w", branch="dev")
-    assert {b.name: bool(b.memory) for b in repo.branches()} == {"dev": True, "main": False}
+    assert {b.name: bool(b.memory) for b in repo.branches} == {"dev": True, "main": False}
     repo.switch("HEAD", detach=True)
     with pytest.raises(ml.errors.InvalidInput, match="detached"):
         repo.write({"memories/b/1": b"x"}, "w")
@@ -121,7 +121,7 @@ def test_an_exception_drops_all_of_a_transaction(repo: ml.Repo) -> None:
 
     with pytest.raises(RuntimeError):
         failing()
-    assert repo.branches()[0].memory is None
+    assert repo.branches.list()[0].memory is None
     repo.write({"memories/b/1": b"1"}, "afterwards writes are their own commits again")
     assert len(list(repo.log(lane="memory"))) == 1
 
@@ -142,7 +142,7 @@ def test_a_conflict_in_one_lane_drops_the_other_too(repo: ml.Repo) -> None:
 def test_transactions_do_not_nest_and_an_empty_one_makes_no_commit(repo: ml.Repo) -> None:
     with repo.transaction("empty"):
         pass
-    assert repo.branches()[0].memory is None
+    assert repo.branches.list()[0].memory is None
     with repo.transaction("outer"), pytest.raises(ml.errors.AlreadyExists), repo.transaction("inner"):
         pass
 
@@ -184,7 +184,7 @@ def test_every_memory_commit_reads_the_same_after_its_nodes_were_dropped(repo: m
     repo.close()
     again = ml.open(repo.root)
     stored = again._history.nodes
-    roots = [bytes.fromhex(again.commit_at(oid).root) for oid, _ in made]
+    roots = [bytes.fromhex(again.show(oid).commit.root) for oid, _ in made]
     assert sum(not stored.has(root) for root in roots) > 30, "thinning must have dropped most trees"
     for oid, state in made[::-1]:
         assert held(again, oid) == state
@@ -201,11 +201,11 @@ def test_a_tag_on_a_dropped_commit_stores_all_of_its_tree_also_when_its_neighbou
     repo.close()
     again = ml.open(repo.root)
     at = next(n for n in range(11, 50) if not any(again._history.nodes.has(
-        bytes.fromhex(again.commit_at(made[n - k][0]).root)) for k in (0, 1)))  # fmt: skip
+        bytes.fromhex(again.show(made[n - k][0]).commit.root)) for k in (0, 1)))  # fmt: skip
     if read_first is not None:
         assert held(again, made[at - read_first][0]) == made[at - read_first][1]
-    again.tag("kept", made[at][0])
-    again.branch("line", made[at][0])
+    again.tags.create("kept", made[at][0])
+    again.branches.create("line", made[at][0])
     assert again.upkeep.fsck().ok
     again.write({"memories/bot/new": b"x"}, "w", branch="line")
     again.close()
@@ -217,7 +217,7 @@ def test_a_tag_on_a_dropped_commit_stores_all_of_its_tree_also_when_its_neighbou
 @pytest.mark.usefixtures("short_windows")
 def test_merged_memory_lines_stay_whole_through_thinning(repo: ml.Repo, keep: Keep) -> None:
     keep("one", {"a": "1"})
-    repo.branch("dev")
+    repo.branches.create("dev")
     for n in range(30):
         repo.write({f"memories/bot/main-{n}": b"x"}, "m")
         repo.write({f"memories/bot/dev-{n}": b"x"}, "m", branch="dev")
@@ -247,7 +247,7 @@ def test_reading_more_rebuilt_trees_than_the_cache_holds_still_works(
 def test_a_large_tree_is_planned_once_and_before_the_lock_is_taken(
     repo: ml.Repo, here: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
-    given = {path: repo.changes(repo.write({path: b"x"}, path))[0].new for path in ("files/a", "files/b")}
+    given = {path: repo.show(repo.write({path: b"x"}, path)).changes[0].new for path in ("files/a", "files/b")}
     locked: list[bool] = []
     edit = tree.edit
 

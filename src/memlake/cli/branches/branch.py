@@ -58,7 +58,7 @@ def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | 
     """List branches, make NAME at START (HEAD unless given), or rename or delete branches."""
     chosen = {name: how[name] for name in ("contains", "merged", "no_merged") if how[name] is not None}
     if act == "current":
-        screen.lines([repo.branch_name] if repo.branch_name else [])
+        screen.lines([repo.branches.current] if repo.branches.current else [])
     elif act in ("delete", "force-delete"):
         _delete(repo, screen, names, force=how["force"] or act == "force-delete")
     elif act in ("rename", "force-rename"):
@@ -67,15 +67,15 @@ def branch(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], act: str | 
         _make(repo, screen, names, force=how["force"], ttl=how["ttl"])
     else:
         with suggest_revs(repo, next(iter(chosen.values()), "")):
-            listed = [one for one in repo.branches(**chosen) if not names or paths.is_named(one.name, names)]
-        detached = repo.branch_name is None and repo.head and not (names or chosen)
+            listed = [one for one in repo.branches.list(**chosen) if not names or paths.is_named(one.name, names)]
+        detached = repo.branches.current is None and repo.head and not (names or chosen)
         first = [f"* {screen.paint(f'(HEAD detached at {short(repo.head)})', 'added')}"] if detached else []
         listed = [] if how["remotes"] else listed
         if how["remotes"] or how["every"]:
             followed = [one._replace(name=f"remotes/{one.name}") for one in repo.remotes.branches()]
             listed += [one for one in followed if not names or paths.is_named(one.name.split("/", 1)[1], names)]
         lines = (*first, *_list(repo, screen, listed, verbose=how["verbose"]))
-        screen.show({"current": repo.branch_name, "branches": listed}, lines, pages=False)
+        screen.show({"current": repo.branches.current, "branches": listed}, lines, pages=False)
 
 
 def _list(repo: Repo, screen: Screen, branches: Sequence[Branch], *, verbose: int) -> Iterator[str]:
@@ -85,7 +85,7 @@ def _list(repo: Repo, screen: Screen, branches: Sequence[Branch], *, verbose: in
         name = screen.clean(branch.name)
         text = f"{'*' if branch.current else ' '} {screen.paint(name, 'added') if branch.current else name}"
         if verbose:
-            subject = screen.clean(repo.commit_at(branch.work).subject) if branch.work else ""
+            subject = screen.clean(repo.show(branch.work).commit.subject) if branch.work else ""
             text += " " * (width - len(name)) + (
                 f" {short(branch.work)} {_compare(screen, apart.get(branch.name))}{subject}"
                 if branch.work
@@ -113,7 +113,7 @@ def _make(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool, ttl:
         raise Usage("--ttl is for a new branch, but -f moves an existing one. Nothing was changed.")
     ends = parse_end(ttl) if ttl else 0
     with suggest_revs(repo, start):
-        repo.branch(names[0], start, force=force, ttl_seconds=(ends - now()) / 1e6 if ends else None)
+        repo.branches.create(names[0], start, force=force, ttl_seconds=(ends - now()) / 1e6 if ends else None)
     if ends:
         screen.note(f"Branch '{words.clean(names[0])}' will be discarded at {words.stamp(ends)}.")
 
@@ -123,18 +123,18 @@ def _delete(repo: Repo, screen: Screen, names: Sequence[str], *, force: bool) ->
         raise Usage("name the branch to delete.")
     for name in names:
         with suggest_revs(repo, name), exit_with(1, NotFound):
-            gone = repo.delete_branch(name, force=force)
+            gone = repo.branches.delete(name, force=force)
         screen.line(f"Deleted branch {screen.clean(gone.name)} (was {short(gone.work or gone.memory)}).")
 
 
 def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:
     if len(names) not in (1, 2):
         raise Usage("renaming takes the old name, unless it is the current branch, and the new one.")
-    old = names[0] if len(names) == 2 else repo.branch_name
+    old = names[0] if len(names) == 2 else repo.branches.current
     if old is None:
         raise Usage("HEAD is detached, so name the branch to rename.")
     with suggest_revs(repo, old):
-        repo.rename_branch(old, names[-1], force=force)
+        repo.branches.rename(old, names[-1], force=force)
 
 
 # -- switch
@@ -159,19 +159,19 @@ def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet
 
 def _go(repo: Repo, screen: Screen, name: str, *, quiet: bool = False, **how: Any) -> None:
     """Switches, and says on standard error where HEAD is now."""
-    before, known = repo.branch_name, {branch.name for branch in repo.branches()}
+    before, is_known = repo.branches.current, name in repo.branches
     start, advice = how.pop("start", None), how.pop("advice", "")
     with suggest_revs(repo, start or name):
         repo.switch(name, at=start, **how)
     if not quiet:
-        made = "" if not how["create"] else "reset" if name in known else "new"
+        made = "" if not how["create"] else "reset" if is_known else "new"
         screen.note(advice + _arrival(repo, screen, before, made))
 
 
 def _arrival(repo: Repo, screen: Screen, before: str | None, made: str) -> str:
-    here = repo.branch_name
+    here = repo.branches.current
     if here is None:
-        return f"HEAD is now at {short(repo.head)} {screen.clean(repo.commit_at('HEAD').subject)}"
+        return f"HEAD is now at {short(repo.head)} {screen.clean(repo.show('HEAD').commit.subject)}"
     if made == "reset":
         return f"{'Reset' if here == before else 'Switched to and reset'} branch '{words.clean(here)}'"
     if made == "new":
@@ -231,7 +231,7 @@ def checkout(
 
 def _targets(repo: Repo, given: Sequence[str]) -> tuple[list[str], list[str]]:
     """A branch wins over a file of its name, as for git."""
-    if after_dashes() is None and given and any(branch.name == given[0] for branch in repo.branches()):
+    if after_dashes() is None and given and given[0] in repo.branches:
         return [given[0]], list(given[1:])
     revs, given_paths = split(repo, given)
     if len(revs) > 1:
@@ -240,17 +240,17 @@ def _targets(repo: Repo, given: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, force: bool) -> None:
-    is_branch = any(branch.name == rev for branch in repo.branches())
+    is_branch = rev in repo.branches
     if not is_branch and not is_rev(repo, rev):
         with suggest_revs(repo, rev):
             raise NotFound(f"'{rev}' is neither a branch, a revision nor a file here.")
-    advise = not is_branch and not detach and repo.branch_name is not None
+    advise = not is_branch and not detach and repo.branches.current is not None
     advice = f"{_DETACHED.format(rev=words.clean(rev))}\n" if advise else ""
     _go(repo, screen, rev, create=False, detach=detach or not is_branch, force=force, quiet=quiet, advice=advice)
 
 
 def _restore(repo: Repo, screen: Screen, revs: Sequence[str], given: Sequence[str], *, quiet: bool) -> None:
-    source = short(repo.commit_at(revs[0]).oid) if revs else "the stage"
+    source = short(repo.show(revs[0]).commit.oid) if revs else "the stage"
     with exit_with(1, NotFound):
         restored = repo.restore(
             *given, source=revs[0] if revs else None, staged=bool(revs), worktree=True, overlay=True

@@ -169,7 +169,7 @@ def edit(repo: Repo, screen: Screen, path: str) -> None:
         )
     file = repo.root / paths.bare(path)
     before = file.read_bytes() if file.is_file() else None
-    click.edit(filename=str(file), editor=config.editor(repo.settings))
+    click.edit(filename=str(file), editor=config.editor(repo.config.in_force))
     after = file.read_bytes() if file.is_file() else None
     if after == before:
         screen.note(f"{name} was not changed, so it stays open.")

@@ -153,7 +153,7 @@ def _each_rev(repo: Repo, revs: Sequence[str], *, newest_first: bool) -> list[st
     meant: list[str] = []
     for rev in revs:
         with suggest_revs(repo, rev):
-            commits = list(repo.log(rev, reverse=not newest_first)) if ".." in rev else [repo.commit_at(rev)]
+            commits = list(repo.log(rev, reverse=not newest_first)) if ".." in rev else [repo.show(rev).commit]
         if not commits:
             raise InvalidInput(
                 f"the range {rev!r} is empty. Nothing was changed.",
@@ -212,5 +212,5 @@ def _show_commit(repo: Repo, screen: Screen, merged: Merged) -> None:
     if merged.commit is None:
         screen.line(f"Staged, not committed: {changes.summary(changes.rows(merged.changes))}")
     else:
-        screen.lines(made_lines(repo, screen, repo.commit_at(merged.commit)))
+        screen.lines(made_lines(repo, screen, repo.show(merged.commit).commit))
     show_moved(screen, merged)

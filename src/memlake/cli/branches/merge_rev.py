@@ -32,7 +32,7 @@ def show_merged(
     repo: Repo, screen: Screen, merged: Merged, before: str | None, *, name: str = "", quiet: bool = False
 ) -> None:
     """Say how a merge ended; raises Conflict for one that waits."""
-    check(repo, merged, f'merge of "{name or merged.name}" into "{repo.branch_name or "HEAD"}"', "merge")
+    check(repo, merged, f'merge of "{name or merged.name}" into "{repo.branches.current or "HEAD"}"', "merge")
     if not quiet:
         _show(repo, screen, merged, before)
 

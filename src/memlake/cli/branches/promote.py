@@ -55,7 +55,7 @@ def promote(
             hint="For example: memlake promote models/ --from staging --to production",
         )
     with suggest_revs(repo, source):
-        _show(screen, repo.promote(paths, source=source, to=target, message=why), "Promoted")
+        _show(screen, repo.promotions.create(paths, source=source, to=target, message=why), "Promoted")
 
 
 def _show(screen: Screen, done: Promoted, word: str) -> None:

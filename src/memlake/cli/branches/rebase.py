@@ -87,7 +87,7 @@ def _edit(repo: Repo, steps: Sequence[Step]) -> str:
             hint="Write the list with --dry-run to a file, edit it, and pass it with --todo.",
         )
     text = "\n".join([*_list_steps(steps), _COMMENT])
-    written = click.edit(text, editor=config.editor(repo.settings), require_save=False, extension=".todo") or ""
+    written = click.edit(text, editor=config.editor(repo.config.in_force), require_save=False, extension=".todo") or ""
     if not any(line.strip() and not line.startswith("#") for line in written.splitlines()):
         raise Nothing("the list is empty. Nothing was changed.")
     return written
@@ -112,14 +112,14 @@ _SKIP = "Or leave this commit out with `memlake rebase --skip`.\n"
 
 def _show(repo: Repo, screen: Screen, merged: Merged) -> None:
     for oid in merged.dropped:
-        screen.line(f"Left out: {short(oid)} {screen.clean(repo.commit_at(oid).subject)}")
+        screen.line(f"Left out: {short(oid)} {screen.clean(repo.show(oid).commit.subject)}")
     check(repo, merged, f'rebase onto "{merged.name}"', "rebase", note=_SKIP)
     found = repo.status()
     if found.doing == "rebase":
         screen.line(f"Stopped {words.clean(found.step)}. Its changes are staged and not committed yet.")
         screen.line("Change files and `memlake add` them, then: memlake rebase --continue")
         return
-    where = repo.branch_name or "HEAD"
+    where = repo.branches.current or "HEAD"
     if merged.up_to_date:
         screen.line(f"{where} is up to date.")
     elif merged.fast_forward:

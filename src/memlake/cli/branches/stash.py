@@ -143,7 +143,8 @@ def clear(repo: Repo, screen: Screen, /, *, quiet: bool) -> None:
 def show(repo: Repo, screen: Screen, /, *, index: int, patch: bool) -> None:
     """Show what a stash would change."""
     with exit_with(1, NotFound):
-        commit = repo.commit_at(f"stash@{{{index}}}")
-    rows = changes.rows(repo.changes(commit))
-    lines = stats.detail_lines(patches.open_view(repo, screen), rows, patches.Detail("patch" if patch else "stat"))
-    screen.show({"commit": commit.oid, "changes": [row.shape() for row in rows]}, lines)
+        stashed = repo.show(f"stash@{{{index}}}")
+    found = stashed.changes
+    rows, detail = changes.rows(found), patches.Detail("patch" if patch else "stat", sides=found.sides)
+    lines = stats.detail_lines(patches.open_view(repo, screen, detail), rows, detail)
+    screen.show({"commit": stashed.commit.oid, "changes": [row.shape() for row in rows]}, lines)

@@ -110,13 +110,13 @@ class Runner:
                 hint="Put it aside: memlake stash -u\nOr commit it: memlake add -A && memlake commit -m MESSAGE\n"
                 "Or list it in .memlakeignore, and commit that.",
             )
-        known = {branch.name for branch in repo.branches()}
+        known = {branch.name for branch in repo.branches}
         if taken := [name for name in names if name in known]:
             raise AlreadyExists(
                 f"branch {taken[0]!r} exists already. Nothing was run.",
                 hint="Choose another pattern, or remove the old branches.",
             )
-        start, begin, failed = repo.branch_name, repo.head, 0
+        start, begin, failed = repo.branches.current, repo.head, 0
         with join_operations(repo, "run", f"--branch {pattern}") as kept:
             for name, stages in zip(names, rows, strict=True):
                 repo.switch(name, create=True, at=begin)
@@ -124,7 +124,7 @@ class Runner:
                 failed = failed or code
                 repo.switch(start or begin, detach=start is None)
                 if code:
-                    repo.delete_branch(name, force=True)
+                    repo.branches.delete(name, force=True)
                 else:
                     kept.append(name)
                 if code >= 128:  # it was interrupted, and so are we

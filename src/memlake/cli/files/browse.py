@@ -17,7 +17,7 @@ from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.errors import Error, InvalidInput, NotFound, Usage, pasted
 from memlake.records import Entry, short
-from memlake.repo import Repo, read_abouts
+from memlake.repo import Repo, read_about, read_abouts, tree_path
 from memlake.reports import BlameLine
 from memlake.versions.kinds import kind_at
 from memlake.versions.text.lines import find_text
@@ -60,7 +60,7 @@ def _is_object(repo: Repo, word: str) -> bool:
     if not _OID.fullmatch(word):
         return False
     try:
-        repo.entry(word)
+        repo.objects.at(word)
     except NotFound:
         return True
     return False
@@ -81,14 +81,14 @@ def print_file(repo: Repo, word: str, out: IO[bytes]) -> None:
 def file_shape(repo: Repo, path: str, rev: str) -> dict[str, Any]:
     """A file with its content: as text when it is UTF-8, else in base64; `encoding` says which."""
     with suggest_revs(repo, rev):
-        entry = repo.entry(path, rev)
+        entry = repo.objects.at(path, rev)
     data = repo.objects.read(entry.oid)
     text = find_text(data)
     content = base64.b64encode(data).decode() if text is None else text
     return {
-        "path": repo.path(path),
+        "path": tree_path(repo, path),
         **json_shapes.plain(entry),
-        "media": repo.about(path, rev).media,
+        "media": read_about(repo, path, rev).media,
         "encoding": "base64" if text is None else "utf-8",
         "content": content,
     }
@@ -97,8 +97,8 @@ def file_shape(repo: Repo, path: str, rev: str) -> dict[str, Any]:
 def copy_file(repo: Repo, path: str, rev: str, out: IO[bytes]) -> None:
     sys.stdout.flush()
     with suggest_revs(repo, rev):
-        entry = repo.entry(path, rev)
-    if text := kind_at(repo.path(path)).text:
+        entry = repo.objects.at(path, rev)
+    if text := kind_at(tree_path(repo, path)).text:
         _write_all(out, text(repo.objects.read(entry.oid)))
         out.flush()
     else:
@@ -230,7 +230,7 @@ def blame(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], span: str | 
     with suggest_revs(repo, rev):
         lines = repo.blame(path, rev)
     lines = lines if span is None else _select_lines(lines, span, path)
-    body = {"path": repo.path(path), "lines": [blame_shape(line) for line in lines]}
+    body = {"path": tree_path(repo, path), "lines": [blame_shape(line) for line in lines]}
     screen.show(body, blame_lines(screen, lines))
 
 

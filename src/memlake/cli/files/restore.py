@@ -38,7 +38,7 @@ def restore(repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: s
         return
     if source:
         with suggest_revs(repo, source):
-            repo.commit_at(source)
+            repo.show(source)
     with exit_with(1, NotFound):
         repo.restore(*wanted, source=source, staged=how["staged"], worktree=how["worktree"])
 
@@ -68,7 +68,7 @@ def reset(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], mode: str | 
 
 def _show_state(repo: Repo, screen: Screen, mode: str) -> None:
     if mode == "hard":
-        subject = screen.clean(repo.commit_at("HEAD").subject) if repo.head else ""
+        subject = screen.clean(repo.show("HEAD").commit.subject) if repo.head else ""
         screen.line(f"HEAD is now at {short(repo.head)} {subject}".rstrip())
     elif mode == "mixed":
         unstaged = changes.rows(repo.status().unstaged)

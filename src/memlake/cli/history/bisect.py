@@ -105,7 +105,7 @@ def reset(repo: Repo, screen: Screen, /) -> None:
     """End the search, and go back to where you were before it."""
     with exit_with(128, Nothing):
         repo.bisect.reset()
-    screen.line(f"The bisect is over. You are on {repo.branch_name or short(repo.head)} again.")
+    screen.line(f"The bisect is over. You are on {repo.branches.current or short(repo.head)} again.")
 
 
 @verb(group=bisect)
@@ -115,7 +115,7 @@ def log(repo: Repo, screen: Screen, /) -> None:
         marks = repo.bisect.marks
     screen.line(f"{_PROGRAM} bisect start")
     for verdict, oid in marks.said:
-        screen.line(f"# {screen.clean(repo.commit_at(oid).subject)}\n{_PROGRAM} bisect {verdict} {oid}")
+        screen.line(f"# {screen.clean(repo.show(oid).commit.subject)}\n{_PROGRAM} bisect {verdict} {oid}")
 
 
 # -- what came out
@@ -128,14 +128,14 @@ def _tell(repo: Repo, screen: Screen, found: Bisected | None) -> None:
     elif left := repo.bisect.left:
         steps = words.count(max((left - 1).bit_length(), 1), "step")
         screen.line(f"{words.count(left, 'commit')} may be the first bad one: about {steps} more.")
-        screen.line(f"Try {short(repo.head)} {screen.clean(repo.commit_at('HEAD').subject)}")
+        screen.line(f"Try {short(repo.head)} {screen.clean(repo.show('HEAD').commit.subject)}")
     else:
         screen.line("Name a good and a bad commit: `memlake bisect good REV`, `memlake bisect bad REV`.")
 
 
 def _show(repo: Repo, screen: Screen, found: Bisected, lane: Lane) -> None:
     look = Look(detail=patches.Detail(form="patch"), merges=True)
-    commits = [repo.commit_at(oid, lane) for oid in found.suspects[: _LISTED if found.commit is None else 1]]
+    commits = [repo.show(oid, lane).commit for oid in found.suspects[: _LISTED if found.commit is None else 1]]
     if screen.as_json:
         shapes = [{**json_shapes.commit(one), "changes": change_shapes(repo, screen, one, look)} for one in commits]
         screen.json({"bisected": found, "commits": shapes})

@@ -92,9 +92,9 @@ def commit(repo: Repo, screen: Screen, /, **options: Any) -> None:
 
 def made_lines(repo: Repo, screen: Screen, made: Commit) -> list[str]:
     """`[main 1a2b3c4d5e] subject`, and how many files it changed."""
-    where = screen.clean(repo.branch_name) if repo.branch_name else "detached HEAD"
+    where = screen.clean(repo.branches.current) if repo.branches.current else "detached HEAD"
     root = "" if made.parents else " (root-commit)"
-    rows = changes.rows(repo.changes(made))
+    rows = changes.rows(repo.show(made).changes)
     return [f"[{where}{root} {short(made.oid)}] {screen.clean(made.subject)}", f" {changes.summary(rows)}"]
 
 
@@ -105,7 +105,7 @@ def _message(repo: Repo, wanted: Options) -> str | None:
     """The message given or written; None keeps the one there is, of the commit being amended or of a waiting merge."""
     if wanted.messages or wanted.message_file:
         return given_message(wanted.messages, wanted.message_file)
-    old = repo.commit_at("HEAD").message if wanted.amend else ""
+    old = repo.show("HEAD").commit.message if wanted.amend else ""
     if wanted.amend and (wanted.no_edit or not can_edit(repo)):
         return None
     if not wanted.amend and repo.status().doing:
@@ -123,7 +123,7 @@ def given_message(parts: Sequence[str], file: str | None) -> str:
 def can_edit(repo: Repo) -> bool:
     """Whether someone can be asked: at a terminal, or when an editor was named for memlake."""
     asked = bool(config.variable("EDITOR"))
-    return asked or (sys.stdin.isatty() and sys.stdout.isatty() and bool(config.editor(repo.settings)))
+    return asked or (sys.stdin.isatty() and sys.stdout.isatty() and bool(config.editor(repo.config.in_force)))
 
 
 def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be committed") -> str:
@@ -133,7 +133,7 @@ def write_message(repo: Repo, text: str = "", *, about: str = "the changes to be
     note = [f"Please write a message for {about}. Lines that start with '#' are", "left out. An empty message stops."]
     state = long_lines(repo.status(), Screen(), "")
     comment = "\n".join(f"# {line}".rstrip() for line in (*note, "", *state))
-    written = click.edit(f"{text}\n{comment}\n", editor=config.editor(repo.settings), require_save=False)
+    written = click.edit(f"{text}\n{comment}\n", editor=config.editor(repo.config.in_force), require_save=False)
     lines = [line.rstrip() for line in (written or "").splitlines() if not line.startswith("#")]
     message = "\n".join(lines).strip()
     if not message:

@@ -19,7 +19,8 @@ from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.errors import InvalidInput, Nothing, Usage
 from memlake.records import Change, Conflict, Entry
-from memlake.repo import Repo
+from memlake.repo import Repo, tree_path
+from memlake.repo.diff import Diff
 from memlake.views import changes, patches, paths, plots, stats
 
 
@@ -51,18 +52,15 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
     config.one_thread_of_algebra()
     unmerged: list[Conflict] = []
     if _is_file(given[:1]) and len(given) == 2 and after_dashes() is None:
-        rows, worktree = _compare_files(repo, *given), not _is_file(given[1:])
-        newer = None if worktree or given[1].startswith(":") else file_at(repo, given[1])[1]
-        sides = file_at(repo, given[0])[1], "" if worktree else file_at(repo, given[1])[1]
+        rows = _compare_files(repo, *given)
+        sides = file_at(repo, given[0])[1], file_at(repo, given[1])[1] if _is_file(given[1:]) else ""
     else:
         revs, given_paths = split(repo, given)
-        rows, unmerged, worktree = _compare(repo, revs, given_paths, how)
-        newer = revs[-1].rpartition("..")[2] or "HEAD" if len(revs) == 2 or ".." in "".join(revs) else None
-        sides = _find_sides(revs, staged=how["staged"])
-    detail = take_detail(screen, how, "patch")._replace(rev=newer, revs=sides)
-    view = patches.open_view(repo, screen, worktree=worktree, detail=detail, rows=rows)
+        rows, unmerged, sides = _compare(repo, revs, given_paths, how)
+    detail = take_detail(screen, how, "patch")._replace(sides=sides)
+    view = patches.open_view(repo, screen, detail, rows=rows)
     if how["plot"] is not None:
-        _write_plot(repo, rows, how["plot"], detail, worktree=worktree)
+        _write_plot(repo, rows, how["plot"], detail)
     if how["summarize"] and not how["quiet"]:
         # By name: only this option pays for it.
         show = importlib.import_module("memlake.cli.history.summarize").show_summary
@@ -77,7 +75,7 @@ def diff(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], **how: Any) -
     return int(bool((rows or unmerged) and (how["exit_code"] or how["quiet"])))
 
 
-def _write_plot(repo: Repo, rows: Sequence[changes.Row], file: str, detail: patches.Detail, *, worktree: bool) -> None:
+def _write_plot(repo: Repo, rows: Sequence[changes.Row], file: str, detail: patches.Detail) -> None:
     """Draw the one file that differs."""
     plots.check_plot_file(file)
     check_plot_target(repo, file, compared=[path for row in rows for path in (row.path, row.source) if path])
@@ -90,7 +88,7 @@ def _write_plot(repo: Repo, rows: Sequence[changes.Row], file: str, detail: patc
         )
     (row,) = rows
     change = Change(row.path, row.old, row.new)
-    sketch = repo.sketch(change, worktree=worktree, key=detail.key, revs=detail.revs)
+    sketch = Diff.of(repo, (change,), detail.sides).sketch(change, key=detail.key)
     if sketch is None:
         name = paths.display(row.path)
         raise InvalidInput(f"{name} cannot be drawn: memlake draws embeddings and images. Nothing was written.")
@@ -99,34 +97,20 @@ def _write_plot(repo: Repo, rows: Sequence[changes.Row], file: str, detail: patc
 
 def _compare(
     repo: Repo, revs: Sequence[str], given_paths: Sequence[str], how: dict[str, Any]
-) -> tuple[list[changes.Row], list[Conflict], bool]:
-    """What differs, which conflicts are not resolved, and whether the new side is the working files."""
+) -> tuple[list[changes.Row], list[Conflict], tuple[str, str]]:
+    """What differs, which conflicts are not resolved, and which sides were compared."""
     if len(revs) > 2 or (len(revs) == 2 and any(".." in rev for rev in revs)):
         raise Usage("diff takes at most two revisions, or one range A..B.")
     a, b = (*revs, None, None)[:2]
-    differing = repo.diff(a, b, staged=how["staged"], paths=tuple(given_paths), lane=how["lane"])
-    roots = [repo.path(path) for path in given_paths]
+    found = repo.diff(a, b, staged=how["staged"], paths=tuple(given_paths), lane=how["lane"])
+    roots = [tree_path(repo, path) for path in given_paths]
     unmerged = [
         one
         for one in (repo.pending_merge.conflicts if a is None else ())
         if one.choice is None and (not roots or any(paths.within(one.path, root) for root in roots))
     ]
-    if not how["staged"]:
-        shown_apart = {conflict.path for conflict in unmerged}
-        differing = tuple(change for change in differing if change.path not in shown_apart)
-    return changes.rows(differing), unmerged, not how["staged"] and b is None and (a is None or ".." not in a)
-
-
-def _find_sides(revs: Sequence[str], *, staged: bool) -> tuple[str, str]:
-    """The revs of both sides; "" for the working folder, and where a side is a commit that nobody named."""
-    if staged:
-        return (revs[0] if revs else "HEAD"), ":"
-    if len(revs) == 2:
-        return revs[0], revs[1]
-    if revs and ".." in revs[0]:
-        old, _, new = revs[0].partition("..")
-        return "" if new.startswith(".") else old or "HEAD", new.removeprefix(".") or "HEAD"
-    return (revs[0] if revs else ":"), ""
+    shown_apart = set() if how["staged"] else {conflict.path for conflict in unmerged}
+    return changes.rows([change for change in found if change.path not in shown_apart]), unmerged, found.sides
 
 
 def _is_file(words: Sequence[str]) -> bool:
@@ -147,7 +131,7 @@ def _side(repo: Repo, word: str) -> tuple[str, Entry]:
     if not _is_file([word]):
         data = repo.read(word, None)
         mode = int(os.access(word, os.X_OK))
-        return repo.path(word), Entry(hashlib.sha256(data).hexdigest(), "file", len(data), mode)
+        return tree_path(repo, word), Entry(hashlib.sha256(data).hexdigest(), "file", len(data), mode)
     path, rev = file_at(repo, word)
     with suggest_revs(repo, rev):
-        return repo.path(path), repo.entry(path, rev)
+        return tree_path(repo, path), repo.objects.at(path, rev)

@@ -72,7 +72,7 @@ def lineage(
     if where is not None or rows:
         if form or plot or how["depth"] or how["column"]:
             raise Usage("rows are told as text or --json; leave out --format, --plot, --depth and --column.")
-        found = repo.row_lineage(thing, where, up=way != "down", down=way != "up", rows=rows)
+        found = repo.lineage(thing, where=where, up=way != "down", down=way != "up", rows=rows)
         screen.show({"lineage": found.to_json()}, (screen.clean(line) for line in found.to_text().split("\n")))
         return
     show_lineage(repo, screen, repo.lineage(thing, up=way != "down", down=way != "up", **how), form=form, plot=plot)

@@ -134,7 +134,7 @@ def _check_together(wanted: Wanted, look: Look, *, moves: bool) -> None:
 def _check_born(repo: Repo, wanted: Wanted) -> None:
     if wanted.revs == ("HEAD",) and repo.head is None and wanted.lane == "work" and not wanted.all:
         raise NotFound(
-            f"your current branch '{repo.branch_name}' has no commits yet.",
+            f"your current branch '{repo.branches.current}' has no commits yet.",
             hint='Make the first one with: memlake add . && memlake commit -m "first"',
         )
 
@@ -168,7 +168,7 @@ class Listed(NamedTuple):
 
 
 def _shape(repo: Repo, screen: Screen, one: Listed, look: Look) -> dict[str, Any]:
-    facts = {name: repo.meta(one.commit, name) for name in ("metrics", "params") if name in one.commit.meta}
+    facts = {name: getattr(repo.show(one.commit), name) for name in ("metrics", "params") if name in one.commit.meta}
     shape = json_shapes.commit(one.commit, facts)
     if look.detail.form:
         shape["changes"] = change_shapes(repo, screen, one.commit, look)
@@ -180,7 +180,7 @@ def _by_moves(repo: Repo, wanted: Wanted) -> Iterator[Listed]:
     moves = _all_moves(repo, lane) if wanted.all else _moves(repo, wanted.revs[0], lane)
     stop = None if wanted.limit is None else wanted.skip + wanted.limit
     for move in islice((move for move in moves if move.new), wanted.skip, stop):
-        yield Listed(repo.commit_at(move.new or ""), (), move)
+        yield Listed(repo.show(move.new or "").commit, (), move)
 
 
 # -- text
@@ -224,14 +224,14 @@ def _moves(repo: Repo, ref: str, lane: Lane) -> Iterator[Move]:
     """The moves of a ref. A deleted branch still has some; a name that never existed is NotFound."""
     moves = repo.reflog(ref, lane)
     first = next(moves, None)
-    if first is None and ref not in ("HEAD", "@", *(branch.name for branch in repo.branches())):
+    if first is None and ref not in ("HEAD", "@", *(branch.name for branch in repo.branches)):
         raise NotFound(f"there is no branch '{ref}', and there never was one.")
     return chain([first] if first else [], moves)
 
 
 def _all_moves(repo: Repo, lane: Lane) -> Iterator[Move]:
     """The moves of HEAD and of every branch there is, newest first."""
-    logs = [repo.reflog(ref, lane) for ref in ("HEAD", *(branch.name for branch in repo.branches()))]
+    logs = [repo.reflog(ref, lane) for ref in ("HEAD", *(branch.name for branch in repo.branches))]
     return heapq.merge(*logs, key=lambda move: -move.time)
 
 

@@ -48,19 +48,19 @@ def rev_parse(repo: Repo, screen: Screen, /, *, revs: tuple[str, ...], **how: An
 def _parse(repo: Repo, rev: str, how: dict[str, Any]) -> list[str]:
     length, lane = 10 if how["short"] else None, how["lane"]
     if how["abbrev_ref"]:
-        name = repo.branch_name or "HEAD" if rev in ("HEAD", "@") else rev
+        name = repo.branches.current or "HEAD" if rev in ("HEAD", "@") else rev
         if name != "HEAD":
-            repo.commit_at(name, lane)
+            repo.show(name, lane)
         return [clean(name)]
     if ":" in rev and "@{" not in rev:
         path, at = file_at(repo, rev)
-        return [repo.entry(path, at).oid[:length]]
+        return [repo.objects.at(path, at).oid[:length]]
     if ".." in rev:
         first, _, last = rev.replace("...", "..").partition("..")
-        ends = [repo.commit_at(end or "HEAD", lane).oid[:length] for end in (last, first)]
+        ends = [repo.show(end or "HEAD", lane).commit.oid[:length] for end in (last, first)]
         return [ends[0], f"^{ends[1]}"]
     mark = "^" if rev.startswith("^") else ""
-    return [mark + repo.commit_at(rev.removeprefix("^"), lane).oid[:length]]
+    return [mark + repo.show(rev.removeprefix("^"), lane).commit.oid[:length]]
 
 
 @verb(shared=[JSON])
@@ -80,7 +80,7 @@ def describe(repo: Repo, screen: Screen, /, *, rev: str, abbrev: int, match: tup
         raise Usage("--dirty is about the working files, so it takes no other commit than HEAD.")
     try:
         with suggest_revs(repo, rev):
-            found = repo.describe(rev, match=match)
+            found = repo.tags.describe(rev, match=match)
         if how["exact"] and found.ahead:
             raise NotFound(
                 f"no tag is at commit {found.commit[:10]} itself.", hint="Name the nearest: memlake describe"
@@ -89,7 +89,7 @@ def describe(repo: Repo, screen: Screen, /, *, rev: str, abbrev: int, match: tup
     except NotFound:
         if not how["always"]:
             raise
-        tag, ahead, oid = "", 0, repo.commit_at(rev).oid
+        tag, ahead, oid = "", 0, repo.show(rev).commit.oid
     state = repo.status() if how["dirty"] else None
     dirty = state is not None and bool(state.staged or state.unstaged or state.conflicts)
     if not tag:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.repo import Repo
+from memlake.repo import Repo, tree_path
 from memlake.views.paths import display
 
 _PICTURES = (".svg", ".png")
@@ -22,7 +22,7 @@ def check_plot_target(repo: Repo, file: str, *, compared: Iterable[str] = ()) ->
     known = set(compared)
     for place in sorted(places):
         try:
-            path = repo.path(place)
+            path = tree_path(repo, place)
         except InvalidInput:  # outside of the repo
             continue
         if _is_tracked(repo, place):
@@ -35,7 +35,7 @@ def check_plot_target(repo: Repo, file: str, *, compared: Iterable[str] = ()) ->
 
 def _is_tracked(repo: Repo, place: str) -> bool:
     try:
-        repo.entry(place, ":")
+        repo.objects.at(place, ":")
     except NotFound:
         return False
     return True

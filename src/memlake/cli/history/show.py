@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,12 +15,16 @@ from memlake.cli.history.options import commit_options, detail_options, take_det
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
 from memlake.errors import pasted
-from memlake.records import Change, Commit, Lane, Tag
-from memlake.repo import Repo
+from memlake.records import Change, Commit, Entry, Lane, Tag
+from memlake.repo import Repo, tree_path
+from memlake.repo.diff import Diff
 from memlake.views import json_shapes, words
 from memlake.views.commit_text import Beside, Look, change_shapes, commit_lines, decorations, detail_items, read_form
 from memlake.views.contents import summary_text
 from memlake.views.patches import begins_as_text
+
+if TYPE_CHECKING:
+    from memlake.contents.explain import Explanation
 
 
 @verb(cls=SplitCommand, shared=[JSON])
@@ -72,20 +76,26 @@ def _show_one(repo: Repo, screen: Screen, word: str, look: Look, lane: Lane) -> 
 def _find_summary(repo: Repo, path: str, rev: str) -> str | None:
     """What a file is that is not text, and so of no use on a terminal as it is."""
     with suggest_revs(repo, rev):
-        entry = repo.entry(path, rev)
+        entry = repo.objects.at(path, rev)
     if begins_as_text(repo, entry.oid):
         return None
-    explanation = repo.explain(Change(repo.path(path), None, entry), revs=("", rev))
+    explanation = _describe(repo, path, entry, rev)
     return summary_text(explanation.record) if explanation else None
+
+
+def _describe(repo: Repo, path: str, entry: Entry, rev: str) -> Explanation | None:
+    """What a file is that a commit has, as if it had just come."""
+    change = Change(tree_path(repo, path), None, entry)
+    return Diff.of(repo, (change,), ("", rev)).explain(change)
 
 
 def _commit(repo: Repo, word: str, lane: Lane) -> Commit:
     with suggest_revs(repo, word):
-        return repo.commit_at(word, lane)
+        return repo.show(word, lane).commit
 
 
 def _find_tag(repo: Repo, word: str) -> Tag | None:
-    return next((tag for tag in repo.tags() if tag.name == word), None)
+    return next((tag for tag in repo.tags if tag.name == word), None)
 
 
 def _tag_lines(screen: Screen, tag: Tag) -> list[str]:
@@ -102,11 +112,12 @@ def _show_json(repo: Repo, screen: Screen, given: Sequence[str], look: Look, *, 
 
 def _shape(repo: Repo, screen: Screen, commit: Commit, look: Look) -> dict[str, object]:
     """A commit with its changes and the facts it carries."""
-    facts = {name: repo.meta(commit, name) for name in ("metrics", "params", "uses", "runs") if name in commit.meta}
+    shown = repo.show(commit)
+    facts = {name: getattr(shown, name) for name in ("metrics", "params", "uses", "runs") if name in commit.meta}
     return {**json_shapes.commit(commit, facts), "changes": change_shapes(repo, screen, commit, look)}
 
 
 def _file_shape(repo: Repo, path: str, rev: str) -> dict[str, object]:
     """A file with its content, and with what it is."""
-    explanation = repo.explain(Change(repo.path(path), None, repo.entry(path, rev)), revs=("", rev))
+    explanation = _describe(repo, path, repo.objects.at(path, rev), rev)
     return {**file_shape(repo, path, rev), "inside": json_shapes.plain(explanation)}

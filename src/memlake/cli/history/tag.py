@@ -29,7 +29,7 @@ from memlake.views import paths
 def tag(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], message_file: str | None, **how: Any) -> None:
     """List tags, make NAME at REV (HEAD unless given), or delete tags."""
     if screen.as_json:
-        screen.json({"tags": [one for one in repo.tags() if not names or paths.is_named(one.name, names)]})
+        screen.json({"tags": [one for one in repo.tags if not names or paths.is_named(one.name, names)]})
     elif how["delete"]:
         _delete(repo, screen, names)
     elif names and not (how["listing"] or how["with_message"]):
@@ -40,7 +40,7 @@ def tag(repo: Repo, screen: Screen, /, *, names: tuple[str, ...], message_file: 
 
 
 def _list(repo: Repo, screen: Screen, patterns: Sequence[str], *, with_message: bool) -> None:
-    for one in sorted(repo.tags(), key=lambda tag: tag.name):
+    for one in sorted(repo.tags, key=lambda tag: tag.name):
         if patterns and not paths.is_named(one.name, patterns):
             continue
         name = screen.clean(one.name)
@@ -55,7 +55,7 @@ def _make(repo: Repo, names: Sequence[str], message: str, *, annotate: bool, for
         message = write_message(repo, about=f"the tag {names[0]}")
     rev = names[1] if len(names) == 2 else "HEAD"
     with suggest_revs(repo, rev):
-        repo.tag(names[0], rev, message=message, force=force)
+        repo.tags.create(names[0], rev, message=message, force=force)
 
 
 def _delete(repo: Repo, screen: Screen, names: Sequence[str]) -> None:
@@ -63,5 +63,5 @@ def _delete(repo: Repo, screen: Screen, names: Sequence[str]) -> None:
         raise Usage("name the tag to delete.")
     for name in names:
         with suggest_revs(repo, name), exit_with(1, NotFound):
-            gone = repo.delete_tag(name)
+            gone = repo.tags.delete(name)
         screen.line(f"Deleted tag '{screen.clean(gone.name)}' (was {short(gone.work)}).")

@@ -36,7 +36,7 @@ def open_memories(given: dict[str, Any]) -> Iterator[tuple[Memories, Screen]]:
         written: list[tuple[str, str]] = []
         opened = repo.memories(branch).recording_to(written).as_agent("", org)
         try:
-            yield opened.of_no_project() if personal else opened, screen(repo.settings)
+            yield opened.of_no_project() if personal else opened, screen(repo.config.in_force)
         finally:  # also for a verb that failed half way; what was stored stays stored even if it cannot be noted
             with suppress(Unavailable):
                 # The verb as it was typed and its key; of memories the ids are noted, never the contents.

@@ -41,7 +41,7 @@ def _open_if_there(_given: dict[str, Any]) -> Iterator[tuple[Repo | None, Screen
         yield None, screen()
         return
     with open_repo(root) as repo:
-        yield repo, screen(repo.settings)
+        yield repo, screen(repo.config.in_force)
 
 
 @verb(group=bundle, opens=_open_if_there, shared=[JSON])

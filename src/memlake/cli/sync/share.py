@@ -57,7 +57,7 @@ def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how
         repo, fetched = make_clone(settings, folder, branch=how["branch"], bare=how["bare"], progress=progress)
     with repo:
         lines = () if quiet else (*fetched_lines(screen, fetched), f"Cloned into {screen.clean(str(repo.root))}")
-        screen.show({"fetched": fetched, "root": str(repo.root), "branch": repo.branch_name}, lines, pages=False)
+        screen.show({"fetched": fetched, "root": str(repo.root), "branch": repo.branches.current}, lines, pages=False)
 
 
 @verb(shared=[JSON, QUIET])

@@ -36,7 +36,7 @@ def fsck(repo: Repo, screen: Screen, /, *, full: bool) -> int:
 @contextmanager
 def _open_damaged(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
     with open_damaged() as repo:
-        yield repo, screen_of(repo.settings)
+        yield repo, screen_of(repo.config.in_force)
 
 
 @verb(opens=_open_damaged, shared=[JSON])

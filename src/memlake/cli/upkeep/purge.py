@@ -11,7 +11,7 @@ from memlake.cli.arguments import complete_with, confirm_erase, verb
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound
 from memlake.records import short
-from memlake.repo import Repo
+from memlake.repo import Repo, tree_path
 from memlake.views import paths, words
 from memlake.views.upkeep import purge_lines
 
@@ -56,7 +56,7 @@ def purge(
     if not how["yes"]:
         ids = ", ".join(short(oid) for oid in oids)
         confirm_erase(f"Erase {words.count(len(oids), 'object')} ({ids}) for good?")
-    screen.lines(purge_lines(screen, repo.purge(*named, reason=reason, **others)))
+    screen.lines(purge_lines(screen, repo.upkeep.purge(*named, reason=reason, **others)))
 
 
 def _find_oids(repo: Repo, given: Sequence[str], *, all_versions: bool) -> list[str]:
@@ -76,7 +76,7 @@ def _find_oids(repo: Repo, given: Sequence[str], *, all_versions: bool) -> list[
 
 def _find_current(repo: Repo, word: str) -> list[str]:
     rev, mark, path = word.rpartition(":")
-    name = repo.path(paths.at_root(repo.root, path) if mark else path)
+    name = tree_path(repo, paths.at_root(repo.root, path) if mark else path)
     if "@" in path and not mark and not (repo.root / path).exists():  # a dataset as its own verbs take it
         name = repo.datasets().get(path).path
     matches = [entry.oid for there, entry in repo.ls(rev or "HEAD", name) if there == name]

@@ -24,7 +24,7 @@ def tier() -> None:
 @click.option("--region", default="", help="The region of a bucket.")
 def set_tier(repo: Repo, screen: Screen, /, *, name: str, url: str, when: str, endpoint: str, region: str) -> None:  # noqa: ARG001
     """Let files move to the folder or bucket at URL, which must be empty, at the next gc."""
-    made = repo.tiers.set(url, when, endpoint=endpoint, region=region)
+    made = repo.upkeep.tiers.set(url, when, endpoint=endpoint, region=region)
     lines = [f"Files not read for more than {words.count(made.days, 'day')} move to {screen.clean(made.url)}."]
     screen.show({"tier": made}, lines, pages=False)
 
@@ -32,13 +32,13 @@ def set_tier(repo: Repo, screen: Screen, /, *, name: str, url: str, when: str, e
 @verb(group=tier)
 def unset(repo: Repo, screen: Screen, /) -> None:
     """Bring everything back, and forget the colder place."""
-    screen.line(f"Brought back {words.count(repo.tiers.unset(), 'file')}.")
+    screen.line(f"Brought back {words.count(repo.upkeep.tiers.unset(), 'file')}.")
 
 
 @verb(group=tier, shared=[JSON])
 def status(repo: Repo, screen: Screen, /) -> None:
     """Show what lies here and what in the colder place."""
-    found = repo.tiers.status()
+    found = repo.upkeep.tiers.status()
     screen.show({"tier": found}, tier_lines(found), pages=False)
 
 
@@ -46,6 +46,6 @@ def status(repo: Repo, screen: Screen, /) -> None:
 @click.option("-n", "--dry-run", is_flag=True, help="Say what would move, and move nothing.")
 def move(repo: Repo, screen: Screen, /, *, dry_run: bool) -> None:
     """Move what the rule names now; gc does this, too."""
-    moved = repo.tiers.move(dry_run=dry_run)
+    moved = repo.upkeep.tiers.move(dry_run=dry_run)
     lines = [f"{'Would move' if dry_run else 'Moved'} {words.count(moved.files, 'file')}, {words.size(moved.bytes)}."]
     screen.show({"moved": moved}, lines, pages=False)

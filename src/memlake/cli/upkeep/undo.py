@@ -28,7 +28,7 @@ def _open_for_undo(_given: dict[str, Any]) -> Iterator[tuple[Repo, Screen]]:
     elif _is_linked():
         sys.stderr.write(f"memlake: this is a linked worktree, so this is about the repo of {root}\n")
     with open_repo(home if is_outside else root) as repo:
-        yield repo, screen_of(repo.settings)
+        yield repo, screen_of(repo.config.in_force)
 
 
 def _is_linked() -> bool:

@@ -15,14 +15,22 @@ from memlake.versions.trees.codec import LANES
 from memlake.versions.verbs.show import check_lane
 
 
-def diff(
-    here: Checkout, a: str | None, b: str | None, *, staged: bool, paths: tuple[str, ...], lane: str | None
-) -> tuple[Change, ...]:
+def find_sides(here: Checkout, a: str | None, b: str | None, *, staged: bool) -> tuple[str, str]:
+    """The revs that are compared; ":" is the stage, "" the working folder."""
     if a is not None and b is None and (parts := rev.split_range(a)):
-        a, b = _resolve_sides(here, parts)
+        return _resolve_sides(here, parts)
     if a is not None and b is not None:
-        changes = _diff_commits(here, a, b, lane)
-    elif staged:
+        return a, b
+    return (a or "HEAD", ":") if staged else (a or ":", "")
+
+
+def diff(
+    here: Checkout, a: str | None, sides: tuple[str, str], *, paths: tuple[str, ...], lane: str | None
+) -> tuple[Change, ...]:
+    """What differs between two sides; `a` is the rev that was named, if one was."""
+    if sides[1] not in ("", ":"):
+        changes = _diff_commits(here, *sides, lane)
+    elif sides[1] == ":":
         changes = here.local.staged_changes() if a is None else _diff_stage(here, a)
     elif a is not None:
         changes = _diff_files(here, a)
