@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         rebuild,
         refs,
         remotes,
+        results,
         show,
         stash,
         stored_objects,
@@ -32,14 +33,14 @@ if TYPE_CHECKING:
     from memlake.repo.sync import clone, make_clone, verify_bundle
 
 _LATER = (
-    "bisect", "diff", "lineage", "merge", "promotions", "rebuild", "refs", "remotes", "show", "stash",
-    "stored_objects", "summarize", "sync", "tiers", "upkeep",
+    "bisect", "diff", "lineage", "merge", "promotions", "rebuild", "refs", "remotes", "results", "show",
+    "stash", "stored_objects", "summarize", "sync", "tiers", "upkeep",
 )  # fmt: skip
 __all__ = [
     "Repo", "bisect", "clone", "diff", "init", "lineage", "list_rebase", "make_clone", "merge", "note_written",
     "open_damaged", "open_for_memories", "open_narrow", "open_personal", "open_repo", "promotions", "read_about",
-    "read_abouts", "read_repo_id", "rebuild", "refs", "remotes", "rescue", "set_setting", "show", "stash",
-    "stored_objects", "summarize", "sync", "tiers", "tree_path", "upkeep", "verify_bundle",
+    "read_abouts", "read_repo_id", "rebuild", "refs", "remotes", "rescue", "results", "set_setting", "show",
+    "stash", "stored_objects", "summarize", "sync", "tiers", "tree_path", "upkeep", "verify_bundle",
 ]  # fmt: skip
 __getattr__ = lazy(
     __name__,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from memlake.versions.sync.fetch import Fetched, Link
 
 FOLDER = "remotes"
+KNOWN = "results"  # of a remote's folder: for each file of results there the keys in it, which are not sent again
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILTER = re.compile(r"size<(\d+(?:\.\d+)?)([KMGT]?)i?B?", re.IGNORECASE)
 _FILE = "remote.json"
@@ -91,17 +92,24 @@ class Remotes(Part):
 
     def set_url(self, name: str, url: AnyPath, *, endpoint: str = "", region: str = "") -> RemoteSettings:
         """Give a remote another address. What is known of the old one is forgotten."""
-        settings = self.get(name, trusted=False)._replace(
-            url=check_url(os.fspath(url)), endpoint=endpoint, region=region
-        )
+        before = self.get(name, trusted=False)
+        # That results are believed may be the word of whoever made this folder: it counts only if this user gave it.
+        results = before.results and config.is_own_address(self._repo._id, before.address)
         self.refresh(name)
-        return self._write(settings)
+        return self._write(
+            before._replace(url=check_url(os.fspath(url)), endpoint=endpoint, region=region, results=results)
+        )
+
+    def trust_results(self, name: str, trusted: bool) -> RemoteSettings:
+        """Whether what functions answered elsewhere is taken from this remote, and sent there. Nobody can check it."""
+        return self._write(self.get(name)._replace(results=trusted))
 
     def refresh(self, name: str) -> None:
         """Forget what is known of a remote: the next fetch asks for all of it again."""
         folder = self._repo.dir / FOLDER / self.get(name, trusted=False).name
         for file in ("mirror.db", "mirror.db-wal", "mirror.db-shm"):
             (folder / file).unlink(missing_ok=True)
+        disk.remove_tree(folder / KNOWN)
 
     def rename(self, old: str, new: str) -> None:
         settings = self.get(old)

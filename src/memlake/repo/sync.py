@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlake import config, dataset, nofollow, versions
+from memlake import repo as later
 from memlake.calls import check_types
 from memlake.errors import AlreadyExists, Error, InvalidInput, NotFound, pasted
 from memlake.index.generations import begin_generation
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from memlake.objects.places import Place
     from memlake.records import Commit
     from memlake.versions.sync.bundle import Bundled
-    from memlake.versions.sync.fetch import Fetched
+    from memlake.versions.sync.fetch import Fetched, Link
     from memlake.versions.sync.push import Pushed
     from memlake.versions.sync.root import Root
 
@@ -54,8 +55,18 @@ class Pulled(NamedTuple):
 
 
 def fetch(repo: Repo, remote: str | None, progress: Progress | None, *, dry_run: bool = False) -> Fetched:
-    with Remotes(repo).link(remote) as link:
-        return versions.fetch.fetch(repo._history, link, lambda record: obey(repo, record), progress, dry_run=dry_run)
+    settings = Remotes(repo).get(remote)
+    with open_link(repo.dir, settings) as link:
+        return _fetch(repo, settings, link, progress, dry_run=dry_run)
+
+
+def _fetch(
+    repo: Repo, settings: RemoteSettings, link: Link, progress: Progress | None, *, dry_run: bool = False
+) -> Fetched:
+    done = versions.fetch.fetch(repo._history, link, lambda record: obey(repo, record), progress, dry_run=dry_run)
+    if settings.results and not dry_run:
+        done = done._replace(results=later.results.share(later.results.take, repo, link))
+    return done
 
 
 def push(
@@ -68,17 +79,21 @@ def push(
     wanted = [_guess_tag(repo, key) for key in wanted]
     if tags:
         wanted += [(1, tag.name) for tag in versions.refs.tags(repo._history.db)]
-    with Remotes(repo).link(remote) as link:
+    settings = Remotes(repo).get(remote)
+    with open_link(repo.dir, settings) as link:
         tracked = versions.fetch.list_tracked(repo._history, link.remote.name)
         seen = {name: target.work for name, target in tracked.items()}
         held = seen if lease is True else {**seen, **lease} if lease else None
         asked = versions.push.Request(
             link.remote.name, [] if delete else wanted, wanted if delete else [], memories, force, held
         )
-        return versions.push.push(
+        done = versions.push.push(
             repo._history, link, asked, lambda record: obey(repo, record), progress, dry_run=dry_run,
             who=repo._who().name,
         )  # fmt: skip
+        if settings.results and not dry_run:
+            done = done._replace(results=later.results.share(later.results.send, repo, link))
+        return done
 
 
 def _current_branch(repo: Repo) -> str:
@@ -130,14 +145,15 @@ def obey(repo: Repo, record: PurgeRecord) -> None:
 def clone(
     url: AnyPath, path: AnyPath | None = None, *, branch: str | None = None, origin: str = "origin",
     filter: str | None = None, depth: int | None = None, memories: bool = True, bare: bool = False,
-    endpoint: str = "", region: str = "", progress: Progress | None = None,
+    endpoint: str = "", region: str = "", results: bool = False, progress: Progress | None = None,
 ) -> Repo:  # fmt: skip
     """A repo of its own with the history of a remote: a folder, a bucket or a bundle.
 
     `filter` ("size<1MB") leaves larger content there until it is read; `depth` takes only the last commits of files.
+    `results` trusts what functions answered elsewhere, so that the same work is not done again here.
     """
     settings = RemoteSettings(
-        check_name(origin), check_url(os.fspath(url)), endpoint, region, parse_filter(filter), memories, depth
+        check_name(origin), check_url(os.fspath(url)), endpoint, region, parse_filter(filter), memories, depth, results
     )
     return make_clone(settings, path, branch=branch, bare=bare, progress=progress)[0]
 
@@ -167,7 +183,7 @@ def make_clone(
         _take_identity(repo, root.repo, bytes.fromhex(root.salt))
         Remotes(repo).keep(settings)
         with open_link(repo.dir, settings, place) as link:
-            fetched = versions.fetch.fetch(repo._history, link, lambda record: obey(repo, record), progress)
+            fetched = _fetch(repo, settings, link, progress)
         _begin_branch(repo, f"{settings.name}/{name}", name)
         begin_generation(repo.dir / "index")  # an empty index, which the first search fills; it was not lost
     with disk.named_errors(f"moving the clone to {folder}"):

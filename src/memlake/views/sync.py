@@ -33,7 +33,10 @@ def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iter
     verb = "Would send" if dry_run else "Sent"
     counts = f"{words.count(pushed.commits, 'commit')}, {words.count(pushed.objects, 'object')}"
     files = "" if dry_run else f" in {words.count(pushed.files, 'file')}"
-    yield f"{verb} {counts}, {words.size(pushed.size)}{files}."
+    if pushed.changes:
+        yield f"{verb} {counts}, {words.size(pushed.size)}{files}."
+    if pushed.results:
+        yield f"Sent {words.count(pushed.results, 'result')} of functions."
     if pushed.is_first and pushed.rooms:
         yield f"This was the first push there. What {'would leave' if dry_run else 'left'} this machine:"
         yield from (f"  {line}" for line in _room_lines(pushed.rooms))
@@ -72,6 +75,8 @@ def fetched_lines(style: Style, fetched: Fetched, *, dry_run: bool = False) -> I
     yield from (f"   {line}" for line in _change_lines(style, fetched.changes, fetched.remote, sent=False))
     verb = "Would fetch" if dry_run else "Fetched"
     yield f"{verb} {words.count(fetched.commits, 'commit')}, {words.size(fetched.size)}."
+    if fetched.results:
+        yield f"Took {words.count(fetched.results, 'result')} of functions."
     yield from _purged_lines(style, fetched.purged, dry_run=dry_run)
     for tag in fetched.kept_tags:
         yield f"Kept your tag {style.clean(tag)}, which names another commit there."
@@ -111,5 +116,6 @@ def remote_lines(style: Style, remotes: list[RemoteSettings], *, verbose: bool) 
         facts = [style.clean(one.endpoint)] if one.endpoint else []
         facts += [f"objects under {words.size(one.below)}"] if one.below is not None else []
         facts += [] if one.memories else ["without memories"]
+        facts += ["with results of functions"] if one.results else []
         more = f"  ({', '.join(facts)})" if facts else ""
         yield f"{one.name:<{width}}  {style.clean(one.url)}{more}" if verbose else one.name

@@ -11,6 +11,7 @@ from memlake.views.sync import remote_lines
 
 _ENDPOINT = click.option("--endpoint", default="", metavar="URL", help="Where a bucket is, if not at its cloud.")
 _REGION = click.option("--region", default="", help="The region of a bucket.")
+_RESULTS = click.option("--results", is_flag=True, help="Trust and send what functions answered.")
 
 
 @click.group(invoke_without_command=True)
@@ -35,9 +36,10 @@ def list_remotes(repo: Repo, screen: Screen, /, *, verbose: bool) -> None:
 @click.argument("url")
 @_ENDPOINT
 @_REGION
-def add(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str, region: str) -> None:
+@_RESULTS
+def add(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str, region: str, results: bool) -> None:
     """Know the place at URL by NAME: a folder, file://, s3://, gs:// or az://."""
-    made = repo.remotes.add(name, url, endpoint=endpoint, region=region)
+    made = repo.remotes.add(name, url, endpoint=endpoint, region=region, results=results)
     screen.note(f"Added remote {made.name}: {screen.clean(made.url)}")
 
 
@@ -50,6 +52,20 @@ def set_url(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str
     """Give a remote another address."""
     made = repo.remotes.set_url(name, url, endpoint=endpoint, region=region)
     screen.note(f"Remote {made.name} is now {screen.clean(made.url)}")
+
+
+@verb(group=remote)
+@click.argument("name")
+@click.argument("state", type=click.Choice(["on", "off"]))
+def results(repo: Repo, screen: Screen, /, *, name: str, state: str) -> None:
+    """Share what functions answered with a remote, on or off: push sends it, pull takes it.
+
+    Work that was done elsewhere is then not done again here. Nobody can check an answer without calling the function,
+    so whoever may write to the remote is trusted.
+    """
+    made = repo.remotes.trust_results(name, state == "on")
+    then = "go with the next push and come with the next pull" if made.results else "stay here and there"
+    screen.note(f"Results of functions {then}: {made.name}")
 
 
 @verb(group=remote)

@@ -40,6 +40,7 @@ def _progress(verb: str, screen: Screen) -> Iterator[Progress | None]:
 @click.option("--filter", "only", metavar="'size<1MB'", help="Leave larger content there until it is read.")
 @click.option("--depth", type=int, metavar="N", help="Only the last N commits of files.")
 @click.option("--no-memories", is_flag=True, help="Leave memories, state and conversations there.")
+@click.option("--results", is_flag=True, help="Trust and share what functions answered elsewhere.")
 @click.option("--endpoint", default="", metavar="URL", help="Where a bucket is, if not at its cloud.")
 @click.option("--region", default="", help="The region of a bucket.")
 def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how: Any) -> None:
@@ -52,6 +53,7 @@ def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how
         parse_filter(how["only"]),
         not how["no_memories"],
         how["depth"],
+        how["results"],
     )
     with _progress("cloning", screen) as progress:
         repo, fetched = make_clone(settings, folder, branch=how["branch"], bare=how["bare"], progress=progress)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from memlake.dataset import feedback
 from memlake.dataset.parts import frames
 from memlake.dataset.parts.frames import Family, Frame
-from memlake.dataset.parts.parquet import Parts
+from memlake.dataset.parts.parquet import Parts, fit_schema, make_family
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged, Unavailable
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk, leases
@@ -29,13 +29,40 @@ from memlake.objects.layout import now
 
 _SCHEMA = Path(__file__).with_name("results.sql")
 # What reading a row of a stranger's datasets.db may end in: it is not relied on then.
-_FOREIGN = (ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, Corrupt, pa.ArrowException)
+# Arrow says of a damaged schema that it is an OSError.
+_FOREIGN = (
+    ValueError, KeyError, TypeError, AttributeError, RecursionError, MemoryError, OSError, Corrupt, pa.ArrowException,
+)  # fmt: skip
 _OF_PART = (
     "DELETE FROM plan WHERE instr(frame, ?)",
     "DELETE FROM listing WHERE instr(frame, ?)",
     "DELETE FROM shard WHERE instr(family, ?)",
 )
+_SHARD = "key, function, family, rows, seconds, fields, row_keys"
 DEAR = 1e-5  # seconds a row above which rows are remembered one by one; finding one costs about 1e-6
+
+
+class Shard(NamedTuple):
+    """What a function answered for a fragment, as its row says it; for whoever sends it elsewhere."""
+
+    key: bytes
+    function: bytes
+    family: bytes
+    rows: int
+    seconds: float
+    fields: bytes
+    row_keys: bytes | None
+
+    @property
+    def part(self) -> str:
+        """The part that holds the answers. Raises ValueError for a row that names none."""
+        try:
+            oid = json.loads(self.family)["part"]
+        except (KeyError, TypeError, RecursionError) as error:
+            raise ValueError(f"it names no part: {error}") from error
+        if type(oid) is not str or len(oid) != 64:
+            raise ValueError(f"{oid!r:.80} is no part")
+        return oid
 
 
 class Known(NamedTuple):
@@ -128,6 +155,36 @@ class Memo:
             "VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
             (*names, told, rows, cost, now(), schema, packed),
         )
+
+    def list_shards(self) -> list[Shard]:
+        """Every shard whose part is here."""
+        rows = self._rows(f"SELECT {_SHARD} FROM shard ORDER BY key")
+        families = ((Shard(*row), _decode_family(row[2])) for row in rows)
+        return [shard for shard, family in families if family is not None and self._has_part(family)]
+
+    def has_shard(self, key: bytes) -> bool:
+        return self.family(key.hex()) is not None
+
+    def keep_shard(self, shard: Shard) -> None:
+        """Remember a shard of elsewhere whose part is here. Raises Corrupt if that is not what the row says.
+
+        All but one thing is checked: whether the function would answer this. So whoever sent it must be trusted.
+        """
+        family = _decode_family(shard.family)
+        try:
+            if family is None or len(shard.function) != len(shard.key):
+                raise ValueError("it names no part or no function")
+            schema = pa.ipc.read_schema(pa.py_buffer(shard.fields))
+            if not self._has_part(family) or tuple(schema.names) != family.columns:
+                raise ValueError("it has other columns, or another size")
+            table = fit_schema(self._parts.table(family, family.columns), schema)
+            rows = 0 if shard.row_keys is None else len(shard.row_keys) // KEY.itemsize
+            if make_family(table).marks != family.marks or shard.rows != rows or (rows and rows != table.num_rows):
+                raise ValueError("its values are not those that its marks are of")
+        except (*_FOREIGN, InvalidInput) as error:
+            raise Corrupt(f"a result of a function is not what it says: {error}.") from error
+        sql = f"INSERT OR REPLACE INTO shard({_SHARD}, made) VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
+        self._run(sql, (*shard, now()))
 
     # -- rows ---------------------------------------------------------------------------------
 

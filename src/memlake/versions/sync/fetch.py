@@ -54,10 +54,11 @@ class Fetched(NamedTuple):
     size: int = 0  # bytes that came
     purged: tuple[PurgeRecord, ...] = ()
     kept_tags: tuple[str, ...] = ()  # that name something else here
+    results: int = 0  # answers of functions that came
 
     @property
     def up_to_date(self) -> bool:
-        return not (self.changes or self.commits or self.purged)
+        return not (self.changes or self.commits or self.purged or self.results)
 
 
 def fetch(

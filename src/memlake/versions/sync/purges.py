@@ -63,6 +63,7 @@ def send_purges(history: History, link: Link, obey: Obey) -> Erased:
             remote.put_bytes(f"purges/{name}", data, history.objects.tmp)
         root = rewriter.next_root(state.root)
         root = root._replace(generation=root.generation + 1, token=os.urandom(16).hex(), purges=(*root.purges, *unsent))
+        root = root._replace(results=())  # any of them may repeat what was purged, as any here may
         root = doom(root, (doomed | left) - root.paths())
         try:
             swapped = remote.swap(root, state)
@@ -154,6 +155,7 @@ def _find_unlisted(link: Link, root: Root, targets: AbstractSet[bytes]) -> set[s
     """Files that no root names and that hold what was purged, or may: a push that died left them, or gc waits."""
     place, listed = link.remote.place, root.paths()
     found = {path for path, _, _ in place.list("log/") if path not in listed}
+    found |= {path for path, _, _ in place.list("results/")}
     for path, _, _ in place.list("packs/"):
         if path not in listed and _may_hold(link, path, targets):
             found.add(path)

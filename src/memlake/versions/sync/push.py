@@ -66,10 +66,11 @@ class Pushed(NamedTuple):
     rooms: Mapping[str, int] = {}
     erased: Erased = Erased()  # what was purged here and is erased there now
     purged: tuple[PurgeRecord, ...] = ()  # what was purged there and is erased here now
+    results: int = 0  # answers of functions that went
 
     @property
     def up_to_date(self) -> bool:
-        return not (self.changes or self.erased.records)
+        return not (self.changes or self.erased.records or self.results)
 
 
 class _Work(NamedTuple):

@@ -6,6 +6,7 @@
         packs/<sha256>      packs
         parts/<2>/<oid>     parts
         purges/<sha256>     records of purges
+        results/<sha256>    answers of functions; the name is the hash of their head (repo/results.py)
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ AT_ONCE = 8  # files that are on their way at the same time
 KEPT_ROOTS = 1000
 _BLOCK = 4 << 20
 _GROUP = 64  # files that are deleted before the root is read again
-_OURS = ("root", "root.lock", "root.lock.wait", "roots/", "log/", "packs/", "parts/", "purges/")
+_OURS = ("root", "root.lock", "root.lock.wait", "roots/", "log/", "packs/", "parts/", "purges/", "results/")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from memlake.errors import Corrupt, InvalidInput
@@ -14,7 +14,7 @@ from memlake.versions.paths import name_problem
 NAME = "root"
 FORMAT = 1
 _OID = re.compile(r"[0-9a-f]{64}")
-_PATH = re.compile(r"(log|packs|parts/[0-9a-f]{2})/[0-9a-f]{64}")
+_PATH = re.compile(r"(log|packs|results|parts/[0-9a-f]{2})/[0-9a-f]{64}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST = 1_000_000  # files that a root may list
 _HUGE = 1 << 53
@@ -42,6 +42,14 @@ class PackFile(NamedTuple):
     lane: int
 
 
+class ResultFile(NamedTuple):
+    """Answers of functions. It begins with a head of so many bytes, whose hash is the name; parts follow."""
+
+    name: str
+    size: int
+    head: int
+
+
 class Root(NamedTuple):
     """A state of a remote. `token` is of whoever wrote it; `needs` are commits that a bundle takes for granted.
 
@@ -62,10 +70,12 @@ class Root(NamedTuple):
     needs: tuple[str, ...] = ()
     doomed: tuple[str, ...] = ()
     sweeps: int = 0
+    results: tuple[ResultFile, ...] = ()
 
     def paths(self) -> set[str]:
         """The files that it lists, by path. Parts are not among them: batches tell of those."""
-        return {f"log/{file.name}" for file in self.log} | {f"packs/{file.name}" for file in self.packs}
+        lists = (("log", self.log), ("packs", self.packs), ("results", self.results))
+        return {f"{folder}/{file.name}" for folder, files in lists for file in files}
 
 
 def encode_root(root: Root) -> bytes:
@@ -112,6 +122,7 @@ def _read(fields: dict[str, Any]) -> Root:
         refs[int(kind), name] = Target(_oid(work), _oid(memory), None if note is None else bytes.fromhex(note).hex())
     log = tuple(LogFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "log"))
     packs = tuple(PackFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "packs"))
+    results = tuple(ResultFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "results", ()))
     if any(file.lane > 1 for file in log) or any(file.lane > 1 for file in packs):
         raise ValueError("a file of it is of no lane")
     if not _UUID.fullmatch(fields["repo"]) or len(bytes.fromhex(fields["salt"])) != 16:
@@ -123,12 +134,14 @@ def _read(fields: dict[str, Any]) -> Root:
         packs, tuple(map(_name, _list(fields, "purges"))),
         {_path(path): _number(time) for path, time in fields["condemned"].items()},
         tuple(map(_name, _list(fields, "needs"))), tuple(map(_path, _list(fields, "doomed"))),
-        _number(fields["sweeps"]),
+        _number(fields["sweeps"]), results,
     )  # fmt: skip
 
 
-def _list(fields: dict[str, Any], key: str) -> list[Any]:
-    found = fields[key]
+def _list(fields: dict[str, Any], key: str, default: Sequence[Any] | None = None) -> Sequence[Any]:
+    if default is not None and key not in fields:
+        return default
+    found: list[Any] = fields[key]
     if type(found) is not list or len(found) > _MOST:
         raise ValueError(f"{key} is not a list of at most {_MOST:,}")
     return found
