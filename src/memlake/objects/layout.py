@@ -157,8 +157,8 @@ def tick(db: Database) -> int:
     return value
 
 
-def next_seq(db: Database) -> int:
-    """The next seq. Call inside a write."""
+def next_seq(db: Database, count: int = 1) -> int:
+    """The next seq, the first of so many. Call inside a write."""
     value = read_number(db, "seq") + 1
-    tables.write_fact(db, "seq", value)
+    tables.write_fact(db, "seq", value + count - 1)
     return value

@@ -20,8 +20,13 @@ _NEWEST = (1 << 63) - 1
 
 def add_commit(db: Database, row: Sequence[Any]) -> None:
     """Store a commit: seq, oid, lane, p1, p2, other, generation, data."""
+    add_commits(db, [row])
+
+
+def add_commits(db: Database, rows: Iterable[Sequence[Any]]) -> None:
+    """Store commits, as `add_commit` does one."""
     sql = "INSERT INTO history(seq, oid, lane, p1, p2, other, generation, data) VALUES(?, ?, ?, ?, ?, ?, ?, ?)"
-    db.run(sql, row)
+    db.run_many(sql, rows)
 
 
 def find_commit(db: Database, oid: bytes) -> Row | None:

@@ -317,6 +317,8 @@ class History:
         if commit.generation != generation or any(parent.lane != commit.lane for parent in parents):
             raise Corrupt(f"commit {commit.oid} does not fit its parents. It was not taken in.")
         changes = self.changes(commit)
+        if not codec.is_sound(commit._replace(changes=changes)):
+            raise Corrupt(f"the changes of commit {commit.oid} are not written as such. It was not taken in.")
         for change in changes:
             if kind_at(check(change.path)).lane != commit.lane:
                 raise Corrupt(f"commit {commit.oid} changes {change.path!r}, which is of the other lane.")

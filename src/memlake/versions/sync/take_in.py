@@ -15,6 +15,7 @@ from memlake.objects import tables as object_tables
 from memlake.objects.layout import tick
 from memlake.objects.packs import AWAY, CHUNKED, DELTA, LOG, PART, Record, Sealed
 from memlake.objects.store import Objects, encode_inline
+from memlake.versions.history.adopt import adopt_memories
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, ChunkList
 from memlake.versions.sync.receive import Plan, check_links
@@ -129,9 +130,12 @@ class Taker:
         self.objects += len(listed)
 
     def _add_commits(self, batch: Batch) -> None:
+        if batch.lane == 1:
+            self.commits += adopt_memories(self._history, batch.commits, self._named)
+            return
         for data in batch.commits:
             fields = codec.unpack(data)
-            if type(fields) is not list or len(fields) != 11 or fields[1] != batch.lane:
+            if type(fields) is not list or len(fields) != 11 or fields[1] != 0:
                 raise Corrupt("a commit was sent among those of another lane. Nothing was changed.")
             # A batch that was joined has old ones.
             self.commits += not self._history.has(hashlib.sha256(data).hexdigest())

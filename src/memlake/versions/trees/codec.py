@@ -105,12 +105,15 @@ def decode_commit(data: bytes, seq: int = 0) -> Commit:
 def is_sound(commit: Commit) -> bool:
     """Whether every value of a decoded commit is one that memlake writes: a stranger may have made it."""
     oids = (commit.root, *commit.parents, *(() if commit.other is None else (commit.other,)), *commit.meta.values())
-    paths = () if commit.changes is None else (change.path for change in commit.changes)
+    changes = commit.changes or ()
+    paths = (change.path for change in changes)
+    sizes = (entry.size for change in changes for entry in (change.old, change.new) if entry is not None)
     return (
         all(type(oid) is str and len(oid) == 64 for oid in oids)
         and all(type(text) is str for text in (*commit.author, commit.message, *commit.meta, *paths))
         and type(commit.time) is type(commit.generation) is int
         and is_time(commit.time)
+        and all(size < 1 << 63 for size in sizes)
         and (commit.changes is not None or "changes" in commit.meta)
     )
 
