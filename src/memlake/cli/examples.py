@@ -28,7 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "bundle create": ("memlake bundle create pets.bundle", "memlake bundle create news.bundle v1.0..main"),
     "bundle verify": ("memlake bundle verify pets.bundle",),
     "bundle unbundle": ("memlake bundle unbundle pets.bundle && memlake merge pets/main",),
-    "tier set": ("memlake tier set cold s3://archive/pets --when 'unread > 90d'",),
+    "tier set": ("memlake tier set cold s3://archive/pets --when 'unread>90d'",),
     "tier unset": ("memlake tier unset",),
     "tier status": ("memlake tier status",),
     "tier move": ("memlake tier move -n",),
