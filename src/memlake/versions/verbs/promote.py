@@ -93,10 +93,11 @@ def _find_edits(here: Checkout, asked: Asked, source: Commit, head: Commit | Non
         if not there:
             import difflib  # only for a mistake
 
-            near = difflib.get_close_matches(path, [name for name, _ in here.history.scan(source, FILES)], 1)
+            names = [plain(name) for name, _ in here.history.scan(source, FILES)]
+            near = difflib.get_close_matches(plain(path), names, 1)
             raise NotFound(
                 f"{asked.source} does not have {plain(path)!r}. Nothing was changed.",
-                hint=f"Did you mean {plain(near[0])!r}?"
+                hint=f"Did you mean {near[0]!r}?"
                 if near
                 else f"See what it has: memlake ls {pasted(asked.source)}",
             )
