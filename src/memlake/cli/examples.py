@@ -24,6 +24,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "remote set-url": ("memlake remote set-url origin s3://team-bucket/cats",),
     "remote rename": ("memlake remote rename origin upstream",),
     "remote remove": ("memlake remote remove disk",),
+    "remote gc": ("memlake remote gc --dry-run", "memlake remote gc origin"),
     "remote refresh": ("memlake remote refresh origin",),
     "bundle create": ("memlake bundle create pets.bundle", "memlake bundle create news.bundle v1.0..main"),
     "bundle verify": ("memlake bundle verify pets.bundle",),

@@ -32,6 +32,7 @@ from memlake.versions import tables
 if TYPE_CHECKING:
     from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.fetch import Fetched, Link
+    from memlake.versions.sync.remote_gc import RemoteGc
 
 FOLDER = "remotes"
 KNOWN = "results"  # of a remote's folder: for each file of results there the keys in it, which are not sent again
@@ -71,7 +72,7 @@ class Apart(NamedTuple):
 
 @check_methods
 class Remotes(Part):
-    """What `repo.remotes` gives: `add`, `remove`, `rename`, `set_url`, and the remotes by iteration."""
+    """What `repo.remotes` gives: `add`, `remove`, `rename`, `set_url`, `gc`, and the remotes by iteration."""
 
     def __iter__(self) -> Iterator[RemoteSettings]:
         return iter(list_remotes(self._repo.dir))
@@ -177,6 +178,15 @@ class Remotes(Part):
                     )
                     found[branch] = Apart(branch, settings.name, ahead, behind, heads["memory"] != target.memory)
         return list(found.values())
+
+    def gc(self, name: str | None = None, *, dry_run: bool = False, prune: bool = False) -> RemoteGc:
+        """Remove from a remote what none of its branches and tags needs: first condemned, and deleted by a gc that runs
+        a grace period later; `prune` does not wait, so who is fetching right then must begin again.
+        """
+        repo = self._repo
+        policy = versions.remote_gc.Policy(dry_run, 0.0 if prune else repo._settings.gc_grace_hours)
+        with self.link(name) as link:
+            return versions.remote_gc.collect(repo._history, link, policy, lambda record: later.sync.obey(repo, record))
 
     def list_holding(self, oids: Sequence[str]) -> list[str]:
         """Names of the remotes that have some of these objects, as far as is known here. Asks none of them."""

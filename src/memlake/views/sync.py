@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from memlake.records import short
 from memlake.versions.kinds import ROOMS
-from memlake.views import words
+from memlake.views import paths, words
 from memlake.views.style import Style
 
 if TYPE_CHECKING:
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.fetch import Fetched, RefChange
     from memlake.versions.sync.push import Pushed
+    from memlake.versions.sync.remote_gc import GarbageFile, RemoteGc
     from memlake.versions.sync.root import Target
+
+_SHOWN = 100  # paths that a trial of a gc names
 
 
 def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iterator[str]:
@@ -119,3 +122,29 @@ def remote_lines(style: Style, remotes: list[RemoteSettings], *, verbose: bool) 
         facts += ["with results of functions"] if one.results else []
         more = f"  ({', '.join(facts)})" if facts else ""
         yield f"{one.name:<{width}}  {style.clean(one.url)}{more}" if verbose else one.name
+
+
+def remote_gc_lines(style: Style, done: RemoteGc) -> Iterator[str]:
+    """What a gc of a remote deleted and condemned; a trial also names what the garbage was, and each file."""
+    verb, url = "Would delete" if done.dry_run else "Deleted", style.clean(done.url)
+    if not (done.deleted or done.condemned):
+        yield f"Nothing to remove at {url}."
+    if done.deleted:
+        yield f"{verb} {_count_files(done.deleted)} at {url}."
+    if done.condemned:
+        yield f"{_count_files(done.condemned)} not needed at {url}; a gc after the grace period deletes them."
+    if done.commits:
+        last = f", the last of {words.stamp(done.newest)}" if done.newest else ""
+        yield f"No branch or tag there has {words.count(done.commits, 'commit')} any more{last}."
+    if done.branches:
+        yield f"Branches that had: {', '.join(map(style.clean, done.branches))}"
+    if done.dry_run:
+        yield from (f"  {paths.display(path)}" for path in done.paths[:_SHOWN])
+        if len(done.paths) > _SHOWN:
+            yield f"  and {len(done.paths) - _SHOWN:,} more, which --json lists"
+        for file in (*done.deleted, *done.condemned):
+            yield f"  {words.size(file.size):>10}  {words.stamp(file.since)}  {file.path}"
+
+
+def _count_files(files: tuple[GarbageFile, ...]) -> str:
+    return f"{words.count(len(files), 'file')} ({words.size(sum(file.size for file in files))})"

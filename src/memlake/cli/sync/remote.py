@@ -7,7 +7,7 @@ import click
 from memlake.cli.arguments import JSON, verb
 from memlake.cli.screen import Screen
 from memlake.repo import Repo
-from memlake.views.sync import remote_lines
+from memlake.views.sync import remote_gc_lines, remote_lines
 
 _ENDPOINT = click.option("--endpoint", default="", metavar="URL", help="Where a bucket is, if not at its cloud.")
 _REGION = click.option("--region", default="", help="The region of a bucket.")
@@ -88,3 +88,16 @@ def remove(repo: Repo, _screen: Screen, /, *, name: str) -> None:
 def refresh(repo: Repo, _screen: Screen, /, *, name: str | None) -> None:
     """Forget what is known of a remote, so that the next fetch asks for all of it."""
     repo.remotes.refresh(repo.remotes.get(name).name)
+
+
+@verb(group=remote, shared=[JSON])
+@click.argument("name", required=False)
+@click.option("-n", "--dry-run", is_flag=True, help="Say what no branch or tag there needs, and change nothing.")
+@click.option("--prune", is_flag=True, help="Do not wait for the grace period.")
+def gc(repo: Repo, screen: Screen, /, *, name: str | None, dry_run: bool, prune: bool) -> None:
+    """Remove from a remote what none of its branches and tags needs any more.
+
+    The first run condemns files; one that runs a grace period later (gc.grace_hours) deletes them.
+    """
+    done = repo.remotes.gc(name, dry_run=dry_run, prune=prune)
+    screen.show({"gc": done}, remote_gc_lines(screen, done), pages=False)

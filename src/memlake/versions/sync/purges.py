@@ -21,7 +21,6 @@ from memlake.objects.swap import Moved
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, Pack
 from memlake.versions.sync.fetch import Link, check_repo, obey_purges
-from memlake.versions.sync.remote import State
 from memlake.versions.sync.rewrite import Rewriter, find_resting, list_links, oid_of, read_whole, strip
 from memlake.versions.sync.root import Root, doom
 
@@ -70,7 +69,7 @@ def send_purges(history: History, link: Link, obey: Obey) -> Erased:
         except Moved:
             left |= rewriter.stored
             continue
-        _learn(link, rewriter, swapped)
+        rewriter.learn_all(link.mirror, swapped)
         remote.keep_copy(swapped, history.objects.tmp)
         remote.delete_doomed(swapped)
         rewriter.forget_files()
@@ -79,12 +78,6 @@ def send_purges(history: History, link: Link, obey: Obey) -> Erased:
         f"{remote.url} was changed by others {_TRIES} times while this was being erased there. It is not erased yet.",
         hint=f"Run it again: memlake push {pasted(remote.name)}",
     )
-
-
-def _learn(link: Link, rewriter: Rewriter, state: State) -> None:
-    known = link.mirror.files().keys()
-    with link.mirror.learning(state.root, state.data, None) as learn:
-        rewriter.learn(learn, known)
 
 
 def _rewrite_all(

@@ -20,6 +20,7 @@ from memlake.objects import disk
 from memlake.objects.layout import now
 from memlake.objects.leases import Lease
 from memlake.objects.purge import PurgeRecord, decode_purge
+from memlake.objects.store import part_name
 from memlake.objects.swap import Moved
 from memlake.records import Lane, short
 from memlake.versions import tables
@@ -314,7 +315,8 @@ def _next_root(
         log=(*kept, *log),
         packs=(*(pack for pack in before.packs if pack.name not in names), *packs),
     )
-    condemned = {path: time for path, time in before.condemned.items() if path not in root.paths()}
+    listed = root.paths() | {f"parts/{part_name(part.oid)}" for _, _, batch in batches for part in batch.parts}
+    condemned = {path: time for path, time in before.condemned.items() if path not in listed}
     left = {path for path in stored if not path.startswith("parts/")}  # batches tell of parts, perhaps those of others
     return doom(root._replace(condemned=condemned), left - root.paths())
 

@@ -31,7 +31,9 @@ from memlake.objects.places import Folder
 from memlake.objects.store import Objects
 from memlake.versions.sync.batch import Batch, Pack, encode_batch, name_of
 from memlake.versions.sync.fetch import Link
+from memlake.versions.sync.mirror import Learn, Mirror
 from memlake.versions.sync.receive import check_record, read_batches, spans
+from memlake.versions.sync.remote import State
 from memlake.versions.sync.root import LogFile, PackFile, Root
 
 Batches = Callable[[], Iterator[tuple[LogFile, Batch]]]
@@ -52,6 +54,7 @@ class Rewriter:
 
     def __init__(self, objects: Objects, link: Link, root: Root) -> None:
         self._objects, self._link, self._root = objects, link, root
+        self._read: set[str] = set()
         self.stored: set[str] = set()  # paths of files that were made
         self.done: list[Rewritten] = []
         self.gone: list[LogFile] = []
@@ -62,12 +65,14 @@ class Rewriter:
         """Batches of the remote, one after another; all of them unless some are named."""
         folder = self._link.folder / "incoming"
         folder.mkdir(parents=True, exist_ok=True)
-        return read_batches(self._link.remote, self._root.log if files is None else files, self._root.repo, folder)
+        wanted = self._root.log if files is None else files
+        self._read.update(file.name for file in wanted)
+        return read_batches(self._link.remote, wanted, self._root.repo, folder)
 
     def forget_files(self) -> None:
         """Remove the batches that were downloaded."""
-        for file in self._root.log:
-            (self._link.folder / "incoming" / file.name).unlink(missing_ok=True)
+        for name in self._read:
+            (self._link.folder / "incoming" / name).unlink(missing_ok=True)
 
     def replace(self, old: Sequence[LogFile], batch: Batch) -> None:
         """Store a batch that takes the place of others; one that holds nothing is not stored."""
@@ -86,10 +91,11 @@ class Rewriter:
         """Store the records of some packs in one, but for those to skip. `whole`: what takes the place of deltas."""
         self.gone_packs |= {pack.name for pack in packs}
         made: list[Pack] = []
-        writer = PackWriter(self._objects.tmp, self._objects.repo)
-        with writer:
+        done = set(skip)
+        with PackWriter(self._objects.tmp, self._objects.repo) as writer:
             for pack in packs:
-                self._copy_records(pack, writer, skip, whole)
+                self._copy_records(pack, writer, done, whole)
+                done.update(record.oid for record in pack.read().records)
             if writer.records:
                 made.append(self._store(writer.seal(), lane))
         return made
@@ -133,11 +139,20 @@ class Rewriter:
         packs = [pack for pack in root.packs if pack.name not in self.gone_packs]
         return root._replace(log=tuple(log), packs=(*packs, *self.new_packs))
 
-    def learn(self, learn: Callable[[str, int, Batch, Sequence[bytes]], None], known: AbstractSet[str]) -> None:
-        """Note the new batches in the mirror, of those that hold only what was taken in before."""
+    def learn(self, learn: Learn, known: AbstractSet[str]) -> set[str]:
+        """Note the new batches in the mirror, of those that hold only what was taken in before; returns their paths."""
+        noted = set[str]()
         for one in self.done:
             if all(f"log/{file.name}" in known for file in one.old):
                 learn(one.file.name, one.file.size, one.batch, [oid_of(small.content) for small in one.batch.objects])
+                noted.add(f"log/{one.file.name}")
+        return noted
+
+    def learn_all(self, mirror: Mirror, state: State) -> None:
+        """Note the new root in the mirror, as one that was not read in full."""
+        known = mirror.files().keys()
+        with mirror.learning(state.root, state.data, None) as learn:
+            self.learn(learn, known)
 
 
 def oid_of(content: bytes) -> bytes:
@@ -159,12 +174,18 @@ def strip(batch: Batch, skip: AbstractSet[bytes], packs: Mapping[str, Sequence[P
     )
 
 
+def read_bases(link: Link, pack: Pack, deltas: Sequence[Record]) -> list[bytes]:
+    """What deltas of a pack rest on: their first bytes name it."""
+    place = link.remote.place
+    return place.get_ranges(f"packs/{pack.name}", [(record.start, _BASE) for record in deltas]) if deltas else []
+
+
 def find_resting(link: Link, pack: Pack, targets: AbstractSet[bytes]) -> dict[bytes, tuple[bytes, Record, bytes]]:
     """The deltas of a pack that rest on a target and are none: oid -> base, record, payload."""
     deltas = [record for record in pack.read().records if record.form == DELTA and record.oid not in targets]
     place, name = link.remote.place, f"packs/{pack.name}"
-    begins = place.get_ranges(name, [(record.start, _BASE) for record in deltas]) if deltas else []
-    resting = {record: base for record, base in zip(deltas, begins, strict=True) if base in targets}
+    bases = read_bases(link, pack, deltas)
+    resting = {record: base for record, base in zip(deltas, bases, strict=True) if base in targets}
     payloads = place.get_ranges(name, [(record.start, record.length) for record in resting]) if resting else []
     return {
         record.oid: (base, record, payload[_BASE:])
@@ -181,13 +202,13 @@ def read_whole(
         with contextlib.suppress(Error):
             found[oid] = objects.read(oid.hex())
         if oid not in found:
-            found[oid] = expand_against(payload, _read_there(link, batches, base), record.size)
+            found[oid] = expand_against(payload, read_there(link, batches, base), record.size)
             if oid_of(found[oid]) != oid:
                 raise Corrupt(f"object {oid.hex()[:10]} of {link.remote.url} does not match its hash.")
     return found
 
 
-def _read_there(link: Link, batches: Batches, oid: bytes) -> bytes:
+def read_there(link: Link, batches: Batches, oid: bytes) -> bytes:
     """The content of an object that deltas rest on, wherever it lies at the remote."""
     for _, batch in batches():
         for one in batch.objects:
@@ -198,6 +219,6 @@ def _read_there(link: Link, batches: Batches, oid: bytes) -> bytes:
             if record is not None:
                 payload = link.remote.place.get(f"packs/{pack.name}", record.start, record.length)
                 if record.form == DELTA:
-                    return expand_against(payload[_BASE:], _read_there(link, batches, payload[:_BASE]), record.size)
+                    return expand_against(payload[_BASE:], read_there(link, batches, payload[:_BASE]), record.size)
                 return expand(payload, record.size) if record.form == PACKED_ZSTD else payload
     raise Corrupt(f"{link.remote.url} has no object {oid.hex()[:10]}, on which another rests.")

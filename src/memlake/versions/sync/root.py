@@ -157,8 +157,13 @@ def _name(value: object) -> str:
     return value
 
 
+def is_path(value: str) -> bool:
+    """Whether this is the path of a file that a remote of ours has beside its root."""
+    return _PATH.fullmatch(value) is not None
+
+
 def _path(value: object) -> str:
-    if type(value) is not str or not _PATH.fullmatch(value):
+    if type(value) is not str or not is_path(value):
         raise ValueError(f"{value!r:.80} is not a file of a remote")
     return value
 
