@@ -41,7 +41,7 @@ def _open_empty(source: Repo, folder: Path) -> Repo:
     repo = ml.init(folder)
     history = repo._history
     with history.db.write():
-        object_tables.write_facts(history.db, {"id": source.id, "salt": source._history.salt})
+        object_tables.write_facts(history.db, {"id": source._history.objects.repo, "salt": source._history.salt})
     return repo
 
 
@@ -70,7 +70,7 @@ def test_a_window_at_a_time_makes_what_one_at_a_time_makes(source: Repo, tmp_pat
 
 
 def test_what_is_not_plain_takes_the_way_of_one_commit(source: Repo, tmp_path: Path) -> None:
-    source.branch("other")
+    source.branches.create("other")
     for name, agent in (("main", "a"), ("other", "b")):
         with ml.Agent(source.root, agent_id=agent, branch=name) as bot:
             for number in range(3):
@@ -144,6 +144,49 @@ def test_a_commit_that_is_not_right_is_refused_wherever_it_stands(
     with pytest.raises(ml.errors.Error, match=says), many._history.db.write():
         adopt.adopt_memories(many._history, data, set())
     assert tables.count_commits(many._history.db)[0] == 0
+
+
+def _write_generation_longer(fields: Fields) -> bytes:
+    data: bytes = msgpack.packb(fields)
+    return data[:-1] + b"\xcc" + data[-1:]
+
+
+def _begin_from_another_value(fields: Fields) -> bytes:
+    """The path was written a moment ago in the same window, so only the step from old to new is wrong."""
+    path, _, new = fields[8][0]
+    fields[8] = [["memories/bot/008", ENTRY, new]] if path == "memories/bot/009" else fields[8]
+    data: bytes = msgpack.packb(fields)
+    return data
+
+
+def _change_nothing(fields: Fields) -> bytes:
+    fields[8] = [["memories/bot/zzz", None, None], *fields[8]]
+    fields[8].sort(key=lambda change: change[0])
+    data: bytes = msgpack.packb(fields)
+    return data
+
+
+@pytest.mark.parametrize(
+    ("forge", "says"),
+    [
+        (_write_generation_longer, "not written as commits are"),
+        (_begin_from_another_value, "do not lead"),
+        (_change_nothing, "do not lead"),
+    ],
+)
+def test_a_commit_whose_tree_is_right_and_whose_bytes_are_not_is_refused(
+    source: Repo, tmp_path: Path, forge: Callable[[Fields], bytes], says: str
+) -> None:
+    data = _list_commits(source)[:10]  # the last is the second of its window
+    fields = msgpack.unpackb(data[9])
+    if forge is _begin_from_another_value:  # its tree made right for what it does
+        head = source._history.at(9)
+        keys = {b"memories/bot/008": fields[8][0][2]}
+        fields[2], _ = tree.edit(source._history.nodes.get_many, source._history.root(head), keys)
+    data[9] = forge(fields)
+    many = _open_empty(source, tmp_path / "many")
+    with pytest.raises(ml.errors.Corrupt, match=says), many._history.db.write():
+        adopt.adopt_memories(many._history, data, set())
 
 
 def test_a_commit_that_is_sent_twice_is_taken_in_once(source: Repo, tmp_path: Path) -> None:

@@ -370,7 +370,7 @@ _field("with_a_token_of_text", _WRONG, 2, lambda _: "token")
 _field("of_lane_7", _WRONG, 3, lambda _: 7)
 _field("of_lane_minus_1", _WRONG, 3, lambda _: -1)
 _field("of_lane_true", _WRONG, 3, lambda _: True)
-_field("of_a_lane_that_the_root_does_not_say", "another lane", 3, lambda _: 1)
+_field("of_a_lane_that_the_root_does_not_say", "than the root says", 3, lambda _: 1)
 for _number, _what in enumerate(["commits", "objects", "lists", "packs", "parts", "moves", "purges", "signatures"], 4):
     _field(f"with_{_what}_that_are_a_number", _WRONG, _number, lambda _: 5)
     _field(f"with_{_what}_that_are_a_map", _WRONG, _number, lambda _: {"a": 1})
