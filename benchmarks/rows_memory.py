@@ -18,7 +18,6 @@ from memory_systems import PEERS, measured
 from report import MB, Check, Line, seconds, size
 
 HERE = Path(__file__).parent
-MS = 1e-3
 
 
 @dataclass(frozen=True, slots=True)

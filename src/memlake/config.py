@@ -288,12 +288,9 @@ _WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false
 _USERS_ALONE = ("safe.directory",)  # whether a repo is opened at all cannot be for the repo to say, trusted or not
 
 
-def read_settings(folder: Path | None, repo_id: RepoId | None = None) -> Settings:
-    """The settings in force for the repo whose `.memlake` is `folder`; None for those of the user alone.
-
-    Without `repo_id` the repo counts as one that nobody trusted.
-    """
-    return read_in_force(folder, repo_id).settings
+def read_settings(folder: Path | None) -> Settings:
+    """The settings in force for the repo whose `.memlake` is `folder`, as if nobody trusted it; None: the user's."""
+    return read_in_force(folder).settings
 
 
 def read_in_force(folder: Path | None, repo_id: RepoId | None = None) -> InForce:

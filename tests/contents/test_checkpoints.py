@@ -142,7 +142,6 @@ for _n in range(60):
     _held = b"h" + bytes([_n])
     BOMB += b"}(X\x01\x00\x00\x00a" + _held + b"X\x01\x00\x00\x00b" + _held + b"uq" + bytes([_n + 1])
 BOMB += b"."
-OBJECTS = b"{'descr': '|O', 'fortran_order': False, 'shape': (1,), }"
 
 
 class Evil:

@@ -523,10 +523,6 @@ def test_with_the_header_before_the_rows_a_crash_leaves_garbage(monkeypatch: pyt
             crash_everywhere(CHANGES["an append within a block"], start=0)
 
 
-def _path_of(fd: int) -> str:
-    return os.readlink(f"/proc/self/fd/{fd}")
-
-
 @pytest.mark.usefixtures("small")
 def test_erasing_before_the_header_says_so_leaves_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
     def at_once(self: Flat, rows: list[int]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import tracemalloc
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -25,16 +24,7 @@ from memlake.memories.record import Memory
 from memlake.memories.search import Query
 from memlake.memories.transfer import Report, list_items, load_items, write_items
 from memlake.objects.layout import new_id
-
-ONE = "7d3f0e4c-93a5-4c93-9f7a-2f1f0c4d5e6f"
-TWO = "0b8a1c52-55a1-4bb0-8e29-6f9a1d2c3b4a"
-
-
-def opened(folder: Path) -> ml.Repo:
-    """A repo that sees the memories of every organisation."""
-    with ml.init(folder) as made:
-        made.config.set("memory.org", "*")
-    return ml.open(folder)
+from tests.memories.exchange import ONE, TWO, export, lines, opened
 
 
 @pytest.fixture
@@ -47,21 +37,6 @@ def repo(tmp_path: Path) -> Iterator[ml.Repo]:
 def other(tmp_path: Path) -> Iterator[ml.Repo]:
     with opened(tmp_path / "other") as made:
         yield made
-
-
-def lines(path: Path, *records: Any) -> Path:
-    path.write_text("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records), encoding="utf-8")
-    return path
-
-
-def contents(source: Any, **options: Any) -> list[str]:
-    return [item.memory.content for item in read_memories(source, **options)]
-
-
-def export(memories: Memories) -> str:
-    stream = io.StringIO()
-    write_items(list_items(memories), stream)
-    return stream.getvalue()
 
 
 # -- our own export ---------------------------------------------------------------------------

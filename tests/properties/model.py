@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 
 Value = tuple[bytes, bool]
 Tree = dict[str, Value]
-AnyTree = Mapping[str, Value]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import memlake as ml
 from memlake.dataset.datasets import Datasets
 from memlake.dataset.lineage.rows import RowTracer, Step
 from tests.properties import traced_plans
@@ -18,12 +17,8 @@ from tests.properties import traced_plans
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Datasets]:
     monkeypatch.chdir(tmp_path)
-    rng = random.Random(7)
-    for name, size in (("a.csv", 9), ("b.csv", 5)):
-        lines = [f"{rng.randrange(12)},{rng.randrange(4)},{rng.randrange(97)}" for _ in range(size)]
-        Path(name).write_text("\n".join(["id,k,x", *lines]) + "\n")
-    with ml.init(tmp_path) as repo:
-        yield repo.datasets()
+    with traced_plans.open_tables(tmp_path) as tables:
+        yield tables
 
 
 def leaves(steps: Sequence[Step]) -> set[tuple[str, int]]:

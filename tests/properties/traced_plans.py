@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,17 @@ class Both(NamedTuple):
 
     chain: Chain
     rows: list[Row]
+
+
+@contextlib.contextmanager
+def open_tables(folder: Path) -> Iterator[Datasets]:
+    """The datasets of a new repo here, beside two small tables."""
+    rng = random.Random(7)
+    for name, size in (("a.csv", 9), ("b.csv", 5)):
+        lines = [f"{rng.randrange(12)},{rng.randrange(4)},{rng.randrange(97)}" for _ in range(size)]
+        Path(name).write_text("\n".join(["id,k,x", *lines]) + "\n")
+    with ml.init(folder) as repo:
+        yield repo.datasets()
 
 
 def f(x: int) -> int:

@@ -240,11 +240,11 @@ def _dashes_hint() -> str:
     return f"Put `--` between revisions and paths: {click.get_current_context().command_path} [REV...] -- [PATH...]"
 
 
-def one_rev(revs: Sequence[str], default: str = "HEAD") -> str:
-    """The single revision a verb takes."""
+def one_rev(revs: Sequence[str]) -> str:
+    """The single revision a verb takes, by default HEAD."""
     if len(revs) > 1:
         raise Usage(f"one revision at a time; got {', '.join(repr(rev) for rev in revs)}.")
-    return revs[0] if revs else default
+    return revs[0] if revs else "HEAD"
 
 
 # -- completion

@@ -25,6 +25,7 @@ MOMENT = "@"  # begins the name of the overlay of a commit, where a branch's is 
 MOMENTS = 16  # of those that are kept
 _MOMENTS_LIE = ("@", "A")
 CANDIDATES = 16  # words whose spelling is compared with one that nobody wrote
+SIMILAR = 4  # words that a misspelt one is taken for
 LIKE = 0.45  # likeness from which a word may be a misspelling of another
 HELD = 60_000_000  # microseconds after which what a process took may be taken by another: it is thought dead
 # Whoever claimed a row for longer had another time: it is free, or it would wait until the clock gets there.
@@ -235,7 +236,7 @@ def raise_stamp(db: Database) -> None:
 # -- words of similar spelling ----------------------------------------------------------------
 
 
-def find_similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
+def find_similar(db: Database, word: str) -> dict[int, float]:
     """Words spelt much like this one: hash -> likeness. For words nobody wrote here as they were asked for."""
     own = terms.grams(word)
     pieces = [gram for gram in own if len(gram) == 3 and gram[0] != "^" and gram[-1] != "$"]
@@ -243,7 +244,7 @@ def find_similar(db: Database, word: str, most: int = 4) -> dict[int, float]:
     texts = db.rows_in("SELECT hash, text FROM term WHERE hash IN carray(?1)", near) if near else []
     found = {code: _measure_closeness(own, text, word) for code, text in texts}
     best = sorted((code for code, how in found.items() if how >= LIKE), key=lambda code: -found[code])
-    return {code: found[code] for code in best[:most]}
+    return {code: found[code] for code in best[:SIMILAR]}
 
 
 def _find_sharing(db: Database, pieces: Iterable[str]) -> list[int]:

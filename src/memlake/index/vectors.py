@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +26,6 @@ Allow = Choose | Rows  # a mask for row ids, or the allowed row ids themselves
 
 LISTED = 0.2  # up to this share of the rows, their bits are picked out; beyond, all bits are read in order
 Result = TypeVar("Result")
-
-
-class VectorIndex(Protocol):
-    """What a vector index can do; `Flat` serves to a few million rows."""
-
-    def append(self, rows: Rows, vectors: npt.ArrayLike) -> None: ...
-    def search(self, query: npt.ArrayLike, k: int, *, allow: Allow | None = None) -> tuple[Rows, Floats]: ...
-    def scores(self, query: npt.ArrayLike, rows: Rows) -> Floats: ...
-    def has(self, rows: Rows) -> Mask: ...
-    @property
-    def count(self) -> int: ...
 
 
 @dataclass(frozen=True, eq=False)

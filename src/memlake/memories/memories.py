@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from memlake.memories.timeline import Difference, Origin, Version
 
 
+_BATCH = 32  # memories that get their vectors at once
 _TRIES = 10  # each is lost only to another process that changed the same memory
 
 
@@ -280,14 +281,14 @@ class Memories:
 
     # -- vectors ------------------------------------------------------------------------------
 
-    def embed_pending(self, most: int = 32) -> int:
+    def embed_pending(self, most: int = _BATCH) -> int:
         """Embed one batch of what waits, here and now; returns how many."""
         return embed.embed_some(self.shared.sources, most) if self.shared.embedder() is not None else 0
 
-    def catch_up(self, most: int = 32) -> None:
+    def catch_up(self) -> None:
         """Before a search: give the few that wait their vectors, where no service is asked. More are left to others."""
-        if self.shared.embeds_here() and 0 < memory_search.count_waiting(self.context) <= most:
-            self.embed_pending(most)
+        if self.shared.embeds_here() and 0 < memory_search.count_waiting(self.context) <= _BATCH:
+            self.embed_pending()
 
     def count_waiting(self) -> int:
         """How many memories wait for their vector."""

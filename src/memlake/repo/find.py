@@ -123,9 +123,9 @@ def open_repo(path: AnyPath | None = None) -> Repo:
     return Repo(config.repo_folder(config.get_repo(explicit=path)))
 
 
-def open_damaged(path: AnyPath | None = None) -> Repo:
+def open_damaged() -> Repo:
     """As `open_repo`, and where repo.db is damaged all the same: for doctor, which says what of it can be read."""
-    folder = config.repo_folder(config.get_repo(explicit=path))
+    folder = config.repo_folder(config.get_repo())
     try:
         return Repo(folder)
     except Corrupt:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-import memlake as ml
 from memlake import C, func
 from memlake.dataset.datasets import Datasets
+from tests.properties import traced_plans
 
 
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Datasets]:
     monkeypatch.chdir(tmp_path)
-    rng = random.Random(7)
-    for name, size in (("a.csv", 9), ("b.csv", 5)):
-        lines = [f"{rng.randrange(12)},{rng.randrange(4)},{rng.randrange(97)}" for _ in range(size)]
-        Path(name).write_text("\n".join(["id,k,x", *lines]) + "\n")
-    with ml.init(tmp_path) as repo:
-        yield repo.datasets()
+    with traced_plans.open_tables(tmp_path) as tables:
+        yield tables
 
 
 def tell(data: Datasets, spec: str, where: str | None = None, **how: bool) -> list[str]:

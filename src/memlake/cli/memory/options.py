@@ -129,7 +129,6 @@ agents_option = click.option(
     help="Only this agent's. Repeat it for more.",
 )  # fmt: skip
 id_argument = click.argument("memory_id", metavar="ID", shell_complete=complete_memories("id"))
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="Print only the id.")
 
 
 def _metadata(_ctx: click.Context, _param: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
