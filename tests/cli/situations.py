@@ -547,7 +547,6 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     "Run it again, which does no harm: memlake push {}": "needs an answer that was lost; tried in tests/versions/sync",
     "Run it again: memlake push {}": "needs many pushers at once; tried in tests/versions/sync",
     "Run it again: memlake remote gc {}": "needs many pushers at once; tried in tests/versions/sync",
-    "{} still has it, until you push there: memlake push {}": "a note of a purge; tried in tests/versions/sync",
     ('no changes added to commit (use "memlake add" and/or "memlake commit -a")', "memlake add"): _VERB,
     'nothing added to commit but untracked files present (use "memlake add" to track)': _VERB,
     'nothing to commit (make files and use "memlake add" to track them)': _VERB,
