@@ -97,9 +97,7 @@ def _find_edits(here: Checkout, asked: Asked, source: Commit, head: Commit | Non
             near = difflib.get_close_matches(plain(path), names, 1)
             raise NotFound(
                 f"{asked.source} does not have {plain(path)!r}. Nothing was changed.",
-                hint=f"Did you mean {near[0]!r}?"
-                if near
-                else f"See what it has: memlake ls {pasted(asked.source)}",
+                hint=f"Did you mean {near[0]!r}?" if near else f"See what it has: memlake ls {pasted(asked.source)}",
             )
         if path.startswith(FILES):  # versions of datasets are only added: each number is a thing of its own
             edits |= {name: None for name, _ in here.history.scan(head, scope(path)) if matches(name, (path,))}
