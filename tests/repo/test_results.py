@@ -315,14 +315,16 @@ def test_a_filter_leaves_large_results_there(machines: Machines) -> None:
     assert machines.run(machines.clone("second", results=True, filter="size<100B")) == 40
 
 
-def test_a_part_that_was_purged_does_not_come_back_as_a_result(machines: Machines) -> None:
+def test_a_part_that_was_purged_is_not_even_asked_for(machines: Machines, monkeypatch: pytest.MonkeyPatch) -> None:
     first = machines.first(results=True)
     machines.run(first)
     first.push()
     second = machines.clone("second", results=False)
     second.datasets().purge("doubled", "a mistake")
     second.remotes.trust_results("origin", True)
-    assert second.fetch().results == 0 and not second._rows().recall.list_shards()
+    asked = list[object]()
+    monkeypatch.setattr(sharing, "_bring", lambda *part: asked.append(part))
+    assert second.fetch().results == 0 and not second._rows().recall.list_shards() and not asked
 
 
 def test_a_purge_drops_the_results_of_a_remote(machines: Machines) -> None:

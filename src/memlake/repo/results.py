@@ -211,8 +211,9 @@ def _keep(repo: Repo, link: Link, file: ResultFile, shards: Sequence[Shard], par
     """Bring the parts of answers that we lack, and remember those whose parts came and are what they say."""
     memo, objects = repo._rows().recall, repo._history.objects
     fresh = [shard for shard in shards if not memo.has_shard(shard.key)]
-    wanted = {bytes.fromhex(shard.part) for shard in fresh} - set(objects.find_purged(shard.part for shard in fresh))
-    lacking, at, taken = objects.find_missing(oid.hex() for oid in wanted), file.head, 0
+    wanted = {shard.part for shard in fresh}
+    wanted -= objects.find_purged(wanted)
+    lacking, at, taken = objects.find_missing(wanted), file.head, 0
     lease = Lease(repo._history.db, "fetch")
     try:
         for part in parts:
@@ -222,9 +223,9 @@ def _keep(repo: Repo, link: Link, file: ResultFile, shards: Sequence[Shard], par
                 with _leaving_out():
                     _bring(repo, link, part, *where)
             at += part.size if part.is_here else 0
-        there = wanted - set(map(bytes.fromhex, objects.find_missing(oid.hex() for oid in wanted)))
+        there = wanted - objects.find_missing(wanted)
         for shard in fresh:
-            if bytes.fromhex(shard.part) in there:
+            if shard.part in there:
                 with _leaving_out():
                     memo.keep_shard(shard)
                     taken += 1
