@@ -70,6 +70,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "fetch": ("memlake.cli.sync.share", "Bring what a remote has."),
         "pull": ("memlake.cli.sync.share", "Fetch, and join what came to this branch."),
         "push": ("memlake.cli.sync.share", "Send branches and tags to a remote."),
+        "drop": ("memlake.cli.sync.share", "Let the content of files be at a remote only."),
         "bundle": ("memlake.cli.sync.bundle", "Write branches with all they need into one file."),
     },
     "Datasets": {

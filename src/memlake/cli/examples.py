@@ -36,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "fetch": ("memlake fetch", "memlake fetch --all"),
     "pull": ("memlake pull", "memlake pull origin main"),
     "push": ("memlake push", "memlake push origin main v1.0", "memlake push --force-with-lease"),
+    "drop": ("memlake drop data/raw", "memlake drop -n '*.bin'"),
     "ls": ("memlake ls -l", "memlake ls HEAD~2 data/"),
     "bisect": ("memlake bisect start --metric accuracy --below 0.9", "memlake bisect start --run 'python check.py'"),
     "bisect start": (

@@ -31,6 +31,7 @@ from memlake.versions import tables
 
 if TYPE_CHECKING:
     from memlake.versions.sync.bundle import Bundled
+    from memlake.versions.sync.drop import Dropped
     from memlake.versions.sync.fetch import Fetched, Link
     from memlake.versions.sync.remote_gc import RemoteGc
 
@@ -198,6 +199,12 @@ class Remotes(Part):
             mirror.close()
         return names
 
+    def drop(self, *paths: AnyPath, dry_run: bool = False) -> Dropped:
+        """Let the content of files, in all versions, be at a remote only. Refused if none has it, or one was edited."""
+        with self._repo._verb() as here:
+            links = open_links(self._repo.dir, self._repo._id)
+            return versions.drop.drop(here, links, self._repo._resolve_patterns(*paths), dry_run=dry_run)
+
     def keep(self, settings: RemoteSettings) -> RemoteSettings:
         """Note other settings of a remote."""
         return self._write(settings)
@@ -292,6 +299,12 @@ def parse_filter(text: str | None) -> int | None:
             f"{text!r} is not a filter. Nothing was changed.", hint="Write one as 'size<1MB', or none for no content."
         )
     return int(float(match[1]) * 1024 ** ["", "K", "M", "G", "T"].index(match[2].upper()))
+
+
+def check_depth(depth: int | None) -> int | None:
+    if depth is not None and depth < 1:
+        raise InvalidInput(f"a depth counts commits, and {depth} is none. Nothing was made.", hint="Use 1 or more.")
+    return depth
 
 
 def check_url(url: str) -> str:

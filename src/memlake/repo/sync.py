@@ -27,6 +27,7 @@ from memlake.repo.open import AnyPath
 from memlake.repo.remotes import (
     Remotes,
     RemoteSettings,
+    check_depth,
     check_name,
     check_url,
     open_link,
@@ -149,11 +150,18 @@ def clone(
 ) -> Repo:  # fmt: skip
     """A repo of its own with the history of a remote: a folder, a bucket or a bundle.
 
-    `filter` ("size<1MB") leaves larger content there until it is read; `depth` takes only the last commits of files.
-    `results` trusts what functions answered elsewhere, so that the same work is not done again here.
+    `filter` ("size<1MB") leaves larger content there until it is read, and `depth` what only commits before the last
+    so many hold. `results` trusts what functions answered elsewhere, so that the same work is not done again here.
     """
     settings = RemoteSettings(
-        check_name(origin), check_url(os.fspath(url)), endpoint, region, parse_filter(filter), memories, depth, results
+        check_name(origin),
+        check_url(os.fspath(url)),
+        endpoint,
+        region,
+        parse_filter(filter),
+        memories,
+        check_depth(depth),
+        results,
     )
     return make_clone(settings, path, branch=branch, bare=bare, progress=progress)[0]
 
@@ -183,7 +191,10 @@ def make_clone(
         _take_identity(repo, root.repo, bytes.fromhex(root.salt))
         Remotes(repo).keep(settings)
         with open_link(repo.dir, settings, place) as link:
-            fetched = _fetch(repo, settings, link, progress)
+            first = link if settings.depth is None else link._replace(wanted=link.wanted._replace(below=0))
+            fetched = _fetch(repo, settings, first, progress)
+            if settings.depth is not None:
+                versions.partial.bring_recent(repo._history, link, settings.depth, settings.below)
         _begin_branch(repo, f"{settings.name}/{name}", name)
         begin_generation(repo.dir / "index")  # an empty index, which the first search fills; it was not lost
     with disk.named_errors(f"moving the clone to {folder}"):

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memlake.versions.checkout import attributes, bare, globs, rev, run_notes, scratch, status, update, worktree
     from memlake.versions.history import log, merge_trees, refs
     from memlake.versions.lineage import commit_facts, graph
-    from memlake.versions.sync import bundle, fetch, mirror, partial, push, receive, remote, remote_gc
+    from memlake.versions.sync import bundle, drop, fetch, mirror, partial, push, receive, remote, remote_gc
     from memlake.versions.upkeep import backup, doctor, fsck, gc, purge, rebuild, rescue
     from memlake.versions.verbs import (
         bisect,
@@ -38,7 +38,7 @@ _ROOMS = {
     "checkout": ("attributes", "bare", "globs", "rev", "run_notes", "scratch", "status", "update", "worktree"),
     "history": ("log", "merge_trees", "refs"),
     "lineage": ("commit_facts", "graph"),
-    "sync": ("bundle", "fetch", "mirror", "partial", "push", "receive", "remote", "remote_gc"),
+    "sync": ("bundle", "drop", "fetch", "mirror", "partial", "push", "receive", "remote", "remote_gc"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
     "verbs": (
         "bisect", "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "promote", "rebase",
@@ -47,9 +47,9 @@ _ROOMS = {
 }  # fmt: skip
 __all__ = [
     "attributes", "backup", "bare", "bisect", "branch", "bundle", "clean", "commit", "commit_facts", "diff",
-    "doctor", "fetch", "fsck", "gc", "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics", "mirror",
-    "nearest_tag", "partial", "promote", "purge", "push", "rebase", "rebuild", "receive", "refs", "remote", "remote_gc",
-    "rescue", "resolve", "rev", "run_notes", "scratch", "show", "stage", "stash", "status", "undo", "update",
-    "usage", "worktree", "write",
+    "doctor", "drop", "fetch", "fsck", "gc", "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics",
+    "mirror", "nearest_tag", "partial", "promote", "purge", "push", "rebase", "rebuild", "receive", "refs",
+    "remote", "remote_gc", "rescue", "resolve", "rev", "run_notes", "scratch", "show", "stage", "stash", "status",
+    "undo", "update", "usage", "worktree", "write",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{room}.{name}" for room, names in _ROOMS.items() for name in names})

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from memlake.objects.purge import PurgeRecord
     from memlake.repo.remotes import RemoteSettings
     from memlake.versions.sync.bundle import Bundled
+    from memlake.versions.sync.drop import Dropped
     from memlake.versions.sync.fetch import Fetched, RefChange
     from memlake.versions.sync.push import Pushed
     from memlake.versions.sync.remote_gc import GarbageFile, RemoteGc
@@ -111,6 +112,14 @@ def bundle_lines(style: Style, bundled: Bundled, verb: str) -> Iterator[str]:
     yield from (f"  {style.clean(name)} {short(oid)}" for name, oid in bundled.refs.items())
     for oid in bundled.needs:
         yield f"It builds on commit {short(oid)}, which whoever takes it in must have."
+
+
+def dropped_lines(dropped: Dropped, *, dry_run: bool) -> Iterator[str]:
+    verb = "Would drop" if dry_run else "Dropped"
+    what = f"{words.count(len(dropped.paths), 'file')} and {words.count(dropped.objects, 'object')}"
+    yield f"{verb} {what}, {words.size(dropped.size)}."
+    if dropped.objects and not dry_run:
+        yield "The disk has the room back after: memlake gc"
 
 
 def remote_lines(style: Style, remotes: list[RemoteSettings], *, verbose: bool) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -260,3 +261,87 @@ def test_gc_keeps_what_is_away_and_a_backup_names_it(partly: Partly, tmp_path: P
     theirs.restore("many")
     theirs.upkeep.gc(prune=True)
     assert theirs.upkeep.fsck(full=True).ok
+
+
+def _disk(repo: Repo) -> int:
+    return sum(file.stat().st_size for file in (Path(repo.root) / ".memlake/packs").rglob("*") if file.is_file())
+
+
+def test_what_was_dropped_leaves_the_disk_and_comes_back_by_restore(ours: Repo, partly: Partly) -> None:
+    partly()
+    whole, before = (Path(ours.root) / "big.bin").read_bytes(), _disk(ours)
+    trial = ours.remotes.drop("big.bin", "many", dry_run=True)
+    assert trial.size > 3_000_000 and (Path(ours.root) / "big.bin").exists()
+    dropped = ours.remotes.drop("big.bin", "many")
+    assert dropped == trial and "files/big.bin" in dropped.paths and not (Path(ours.root) / "big.bin").exists()
+    found = ours.status()
+    assert found.clean and found.away == len(dropped.paths) == 41
+    assert ours.upkeep.fsck(full=True).ok
+    ours.upkeep.gc(prune=True)
+    assert _disk(ours) < before - 3_000_000 and ours.upkeep.fsck(full=True).ok
+    ours.restore("big.bin")
+    assert (Path(ours.root) / "big.bin").read_bytes() == whole and ours.upkeep.fsck(full=True).ok
+
+
+def test_what_no_remote_has_is_not_dropped(ours: Repo, partly: Partly, tmp_path: Path) -> None:
+    partly()
+    commit(ours, "new.bin", os.urandom(50_000))
+    with pytest.raises(ml.errors.Conflict, match="no remote has all versions of 1 file"):
+        ours.remotes.drop("new.bin", "big.bin")
+    assert (Path(ours.root) / "big.bin").exists() and not ours.status().away
+    put(ours, "big.bin", b"edited")
+    with pytest.raises(ml.errors.Conflict, match="changes that no remote has"):
+        ours.remotes.drop("big.bin")
+    assert (Path(ours.root) / "big.bin").read_bytes() == b"edited"
+
+
+def test_what_a_remote_had_once_and_lost_is_not_dropped(ours: Repo, partly: Partly, tmp_path: Path) -> None:
+    partly()
+    root = tmp_path / "remote" / "root"
+    told = json.loads(root.read_bytes())
+    root.write_text(json.dumps({**told, "packs": [], "generation": told["generation"] + 1}))
+    with pytest.raises(ml.errors.Conflict, match="no remote has all versions"):
+        ours.remotes.drop("big.bin")
+
+
+def test_content_that_something_else_needs_stays(ours: Repo, partly: Partly) -> None:
+    half = (Path(ours.root) / "big.bin").read_bytes()
+    put(ours, "longer.bin", half + b"more" * 1000)
+    ours.add("longer.bin")
+    ours.commit("longer")
+    partly()
+    ours.remotes.drop("big.bin")
+    ours.upkeep.gc(prune=True)
+    ours.remotes.remove("origin")
+    assert ours.read("longer.bin") == half + b"more" * 1000 and ours.upkeep.fsck(full=True).ok
+
+
+def test_a_depth_brings_the_content_of_the_last_commits_alone(ours: Repo, partly: Partly, tmp_path: Path) -> None:
+    partly()
+    old = (Path(ours.root) / "big.bin").read_bytes()
+    for number in range(2):
+        commit(ours, "big.bin", bytes([number]) + os.urandom(2_000_000))
+    ours.push()
+    with ml.clone(tmp_path / "remote", tmp_path / "shallow", depth=1) as theirs:
+        assert theirs.status().clean and not theirs.status().away
+        assert (Path(theirs.root) / "big.bin").read_bytes() == (Path(ours.root) / "big.bin").read_bytes()
+        assert _disk(theirs) < 4_000_000 and len(list(theirs.log())) == 5
+        assert theirs.read("big.bin", "HEAD~2") == old and theirs.upkeep.fsck(full=True).ok
+    with pytest.raises(ml.errors.InvalidInput, match="counts commits"):
+        ml.clone(tmp_path / "remote", tmp_path / "none", depth=0)
+
+
+def test_one_file_more_among_twenty_thousand_brings_and_sends_next_to_nothing(tmp_path: Path, brought: Brought) -> None:
+    with ml.init(tmp_path / "wide") as wide:
+        for number in range(20_000):
+            put(wide, f"{number % 100}/{number}.txt", b"%d\n" % number * 5)
+        wide.add(all=True)
+        wide.commit("wide")
+        wide.remotes.add("origin", tmp_path / "remote")
+        wide.push()
+    brought.refuses = True
+    with ml.clone(tmp_path / "remote", tmp_path / "light", filter="none") as light:
+        assert light.status().away == 20_000 and light.status().clean
+        commit(light, "7/one.txt", b"one\n")
+        pushed = light.push()
+        assert pushed.objects <= 2 and pushed.size < 4000 and pushed.files <= 3

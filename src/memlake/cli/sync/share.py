@@ -14,8 +14,8 @@ from memlake.cli.branches.merge_rev import show_merged
 from memlake.cli.screen import Progress, Screen
 from memlake.errors import Usage
 from memlake.repo import Repo, make_clone
-from memlake.repo.remotes import RemoteSettings, check_name, check_url, parse_filter
-from memlake.views.sync import fetched_lines, pushed_lines
+from memlake.repo.remotes import RemoteSettings, check_depth, check_name, check_url, parse_filter
+from memlake.views.sync import dropped_lines, fetched_lines, pushed_lines
 
 _DRY = click.option("-n", "--dry-run", is_flag=True, help="Say what would go over the wire, and change nothing.")
 
@@ -38,7 +38,7 @@ def _progress(verb: str, screen: Screen) -> Iterator[Progress | None]:
 @click.option("-o", "--origin", default="origin", show_default=True, help="What the remote is called.")
 @click.option("--bare", is_flag=True, help="History without a working folder.")
 @click.option("--filter", "only", metavar="'size<1MB'", help="Leave larger content there until it is read.")
-@click.option("--depth", type=int, metavar="N", help="Only the last N commits of files.")
+@click.option("--depth", type=int, metavar="N", help="Leave content there that only commits before the last N hold.")
 @click.option("--no-memories", is_flag=True, help="Leave memories, state and conversations there.")
 @click.option("--results", is_flag=True, help="Trust and share what functions answered elsewhere.")
 @click.option("--endpoint", default="", metavar="URL", help="Where a bucket is, if not at its cloud.")
@@ -52,7 +52,7 @@ def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how
         how["region"],
         parse_filter(how["only"]),
         not how["no_memories"],
-        how["depth"],
+        check_depth(how["depth"]),
         how["results"],
     )
     with _progress("cloning", screen) as progress:
@@ -124,3 +124,12 @@ def push(
         )
     lines = () if quiet else pushed_lines(screen, pushed, dry_run=dry_run)
     screen.show({"pushed": pushed, "dry_run": dry_run}, lines, pages=False)
+
+
+@verb(shared=[JSON, QUIET])
+@click.argument("paths", nargs=-1, required=True, shell_complete=complete_with("path"))
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would leave, and change nothing.")
+def drop(repo: Repo, screen: Screen, /, *, paths: tuple[str, ...], dry_run: bool, quiet: bool) -> None:
+    """Let the content of files be at a remote only, in all versions; restore brings it again."""
+    dropped = repo.remotes.drop(*paths, dry_run=dry_run)
+    screen.show({"dropped": dropped}, () if quiet else dropped_lines(dropped, dry_run=dry_run), pages=False)

@@ -143,10 +143,11 @@ class _Collector:
             self._end_batch()
         self._add_deltas()
         packs = self._plan_packs()
-        named = [Pack(one.name, one.size, one.footer) for one in packs]
-        if named or self._small:
+        if packs or self._small:
             # First, so that whoever reads the batches in order has them before a commit needs them.
-            self._batches.insert(0, Batch(self._repo, self._mark, self._lane, (), self._small, (), named))
+            first, *more = _split([Pack(one.name, one.size, one.footer) for one in packs]) or [[]]
+            heads = [Batch(self._repo, self._mark, self._lane, (), self._small, (), first)]
+            self._batches[:0] = [*heads, *(Batch(self._repo, self._mark, self._lane, packs=group) for group in more)]
         parts = [part for batch in self._batches for part in batch.parts]
         return Sending(self._batches, packs, parts)
 
@@ -248,6 +249,18 @@ class _Collector:
         footer = read_footer_bytes(place, name)
         held = {record.oid for record in decode_footer(name, footer).records if record.form != CHUNKED}
         return PackToSend(name, place.size(name), footer) if held == wanted else None
+
+
+def _split(packs: Iterable[Pack]) -> list[list[Pack]]:
+    """Packs in groups for a batch each, by the bytes of their footers."""
+    groups, size = list[list[Pack]](), _BATCH_BYTES + 1
+    for pack in packs:
+        if size > _BATCH_BYTES:
+            groups.append([])
+            size = 0
+        groups[-1].append(pack)
+        size += len(pack.footer)
+    return groups
 
 
 def _fill(records: Iterable[tuple[str, Record]]) -> Iterator[list[tuple[str, Record]]]:

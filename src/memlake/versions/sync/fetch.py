@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from memlake.errors import Corrupt, Denied, InvalidInput, pasted
@@ -17,6 +17,7 @@ from memlake.versions import tables
 from memlake.versions.history import refs
 from memlake.versions.history.commits import History
 from memlake.versions.sync import receive
+from memlake.versions.sync.batch import Batch
 from memlake.versions.sync.mirror import Mirror
 from memlake.versions.sync.receive import Wanted
 from memlake.versions.sync.remote import Progress, Remote, State
@@ -136,11 +137,11 @@ def _take_in(
     incoming.mkdir(parents=True, exist_ok=True)
     lease = Lease(history.db, "fetch")
     try:
-        light = [
-            batch._replace(commits=(), objects=())
-            for _, batch in receive.read_batches(remote, files, root.repo, incoming)
-        ]
-        planned = receive.plan(history.objects, light, root, wanted)
+
+        def read() -> Iterator[Batch]:
+            return (batch for _, batch in receive.read_batches(remote, files, root.repo, incoming))
+
+        planned = receive.plan(history.objects, read, root, wanted)
         found = found._replace(size=planned.size + sum(file.size for file in files))
         if dry_run:
             return found._replace(commits=sum(file.commits for file in files))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from itertools import islice
 from typing import Any
 
 from memlake.errors import NotFound
@@ -14,8 +15,10 @@ from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
 from memlake.objects.packs import CHUNK, CHUNKED, DELTA, PACKED, PART, PackWriter, Record, Sealed, expand_against
 from memlake.objects.store import Objects
+from memlake.versions.history.commits import History
+from memlake.versions.history.log import walk
 from memlake.versions.sync import receive
-from memlake.versions.sync.fetch import Link
+from memlake.versions.sync.fetch import Link, list_tracked
 from memlake.versions.sync.mirror import Held
 from memlake.versions.sync.take_in import check_whole
 
@@ -44,6 +47,24 @@ def bring(objects: Objects, links: Links, oids: Sequence[bytes]) -> None:
             f"no remote that is known here has object {min(lacking).hex()[:10]}, so what was asked for cannot be read.",
             hint="Ask the remotes what they have: memlake fetch --all",
         )
+
+
+def bring_recent(history: History, link: Link, last: int, below: int | None) -> None:
+    """Have the content here that the last commits of each branch of a remote hold, of objects under a size."""
+    wanted: set[str] = set()
+    heads = [target.work for target in list_tracked(history, link.remote.name).values() if target.work]
+    for head in map(history.get, heads):
+        wanted.update(entry.oid for _, entry in history.scan(head))
+        for commit in islice(walk(history, [head]), last - 1):
+            wanted.update(change.old.oid for change in history.changes(commit) if change.old is not None)
+    oids, known = {bytes.fromhex(oid) for oid in wanted}, set[bytes]()
+    while oids:  # a version of a dataset is its parts, too
+        known |= oids
+        linked = (row[2] for row in object_tables.list_needs(history.db, oids) if row[2])
+        oids = {links[at : at + 32] for links in linked for at in range(0, len(links), 32)} - known
+    away = object_tables.list_away(history.db, known)
+    near = [oid for oid, size, _ in away if below is None or size < below]
+    bring(history.objects, [contextlib.nullcontext(link)], near)
 
 
 def _bring_from(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:

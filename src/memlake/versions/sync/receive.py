@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -31,6 +31,7 @@ from memlake.objects.packs import (
     PackWriter,
     Record,
     Sealed,
+    decode_footer,
     expand,
     read_footer_bytes,
 )
@@ -62,7 +63,7 @@ class Plan(NamedTuple):
     single: Mapping[str, Sequence[Record]]
     parts: Sequence[tuple[bytes, int]]
     away: frozenset[bytes]  # of lists and parts
-    stays: Sequence[Record]  # objects of packs that stay there
+    partial: frozenset[str]  # packs of which objects stay there
 
     @property
     def size(self) -> int:
@@ -102,38 +103,48 @@ def _check_batch_size(remote: Remote, file: LogFile) -> None:
         raise Corrupt(f"log/{file.name[:10]} of {remote.url} has {file.size:,} bytes, which is too many.")
 
 
-def plan(objects: Objects, batches: Sequence[Batch], root: Root, wanted: Wanted) -> Plan:
-    """What of the packs and parts is lacking here and wanted. Checks every footer against its name and its pack."""
-    listed = {file.name: file.size for file in root.packs}
-    lists = {one.oid: one for batch in batches for one in batch.lists}
-    for one in lists.values():
-        decode_list(one.oid, one.data, one.size)
-    purged = {bytes.fromhex(oid) for oid in objects.find_purged(oid.hex() for oid in lists)}
-    near = {oid for oid, one in lists.items() if wanted.below is None or one.size < wanted.below} - purged
-    chunks = {chunk for oid in near for chunk, _ in decode_list(oid, lists[oid].data)}
-    away = set(lists.keys() - near)
-    whole, single, parts, stays = list[Pack](), dict[str, list[Record]](), list[tuple[bytes, int]](), list[Record]()
-    for pack in (pack for batch in batches for pack in batch.packs if pack.name in listed):
-        records = _read_records(objects, pack, listed[pack.name])
-        lacking = objects.find_missing(record.oid.hex() for record in records)
-        lacking -= objects.find_purged(lacking)  # a pack that holds what was erased here does not come whole
-        fresh = [record for record in records if record.oid.hex() in lacking]
-        wants = [record for record in fresh if _is_near(record, wanted, chunks)]
-        stays += [record for record in fresh if record.role & OBJECT and not _is_near(record, wanted, chunks)]
-        if wants and sum(record.length for record in wants) >= _MOSTLY * pack.size and len(wants) == len(records):
-            whole.append(pack)
-        elif wants:
-            single[pack.name] = wants
-    for part in (part for batch in batches for part in batch.parts):
-        if wanted.below is not None and part.size >= wanted.below:
-            away.add(part.oid)
-        elif objects.find_missing([part.oid.hex()]) and not objects.find_purged([part.oid.hex()]):
-            parts.append((part.oid, part.size))
-    return Plan(whole, single, parts, frozenset(away), stays)
+def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, wanted: Wanted) -> Plan:
+    """What of the packs and parts is lacking here and wanted. Checks every footer against its name and its pack.
+
+    The batches are read twice, because a million objects of which none is wanted must not fill the memory.
+    """
+    listed, below = {file.name: file.size for file in root.packs}, wanted.below
+    chunks, away = set[bytes](), set[bytes]()
+    for batch in batches():
+        purged = objects.find_purged(one.oid.hex() for one in batch.lists)
+        for one in batch.lists:
+            pieces = decode_list(one.oid, one.data, one.size)
+            if one.oid.hex() in purged or (below is not None and one.size >= below):
+                away.add(one.oid)
+            else:
+                chunks.update(chunk for chunk, _ in pieces)
+    whole, single, parts, partial = list[Pack](), dict[str, list[Record]](), list[tuple[bytes, int]](), set[str]()
+    for batch in batches():
+        for pack in (pack for pack in batch.packs if pack.name in listed):
+            records = _read_records(objects, pack, listed[pack.name])
+            # What memories are, and what has other objects in it, is no content of a file.
+            limit = None if batch.lane == 1 else below
+            near = [one for one in records if one.oid in chunks or _is_near(one, limit)]
+            lacking = objects.find_missing(record.oid.hex() for record in near)
+            lacking -= objects.find_purged(lacking)  # a pack that holds what was erased here does not come whole
+            wants = [record for record in near if record.oid.hex() in lacking]
+            if wants and sum(record.length for record in wants) >= _MOSTLY * pack.size and len(wants) == len(records):
+                whole.append(pack._replace(footer=b""))
+            elif wants:
+                single[pack.name] = wants
+            if len(near) < len(records):
+                partial.add(pack.name)
+        for part in batch.parts:
+            if below is not None and part.size >= below:
+                away.add(part.oid)
+            elif objects.find_missing([part.oid.hex()]) and not objects.find_purged([part.oid.hex()]):
+                parts.append((part.oid, part.size))
+    return Plan(whole, single, parts, frozenset(away), frozenset(partial))
 
 
-def _is_near(record: Record, wanted: Wanted, chunks: set[bytes]) -> bool:
-    return record.oid in chunks or (record.role & OBJECT > 0 and (wanted.below is None or record.size < wanted.below))
+def _is_near(record: Record, limit: int | None) -> bool:
+    """Whether it is an object, and not a mere chunk, that comes by itself. One that has others in it always does."""
+    return record.role & OBJECT > 0 and (limit is None or record.links is not None or record.size < limit)
 
 
 def _read_records(objects: Objects, pack: Pack, size: int) -> list[Record]:
@@ -212,9 +223,10 @@ def _is_here(objects: Objects, pack: Pack) -> bool:
 
 def _check_pack(pack: Pack, file: Path) -> None:
     place = Folder(file.parent)
-    if read_footer_bytes(place, file.name) != pack.footer:
+    footer = read_footer_bytes(place, file.name)
+    if hashlib.sha256(footer).hexdigest() != pack.name:
         raise Corrupt(f"pack {pack.name[:10]} has another footer than its batch says.")
-    records = [record for record in pack.read().records if record.form in (PACKED, PACKED_ZSTD)]
+    records = [record for record in decode_footer(pack.name, footer).records if record.form in (PACKED, PACKED_ZSTD)]
     for group in spans(records):
         payloads = place.get_ranges(file.name, [(record.start, record.length) for record in group])
         for record, payload in zip(group, payloads, strict=True):

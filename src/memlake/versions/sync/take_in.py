@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from memlake.errors import Corrupt
 from memlake.objects import tables as object_tables
 from memlake.objects.layout import tick
-from memlake.objects.packs import AWAY, CHUNKED, DELTA, LOG, PART, Record, Sealed
+from memlake.objects.packs import AWAY, CHUNKED, DELTA, LOG, OBJECT, PART, Record, Sealed
 from memlake.objects.store import Objects, encode_inline
 from memlake.versions.history.adopt import adopt_memories
 from memlake.versions.history.commits import History
@@ -32,51 +32,64 @@ class Taker:
     def __init__(self, history: History, planned: Plan, made: Sequence[Sealed]) -> None:
         self._history, self._db, self._objects = history, history.db, history.objects
         self._away = planned.away
-        self._whole = {pack.name for pack in planned.whole}
+        self._whole, self._partial = {pack.name for pack in planned.whole}, planned.partial
         self._now = tick(self._db)
-        self._named: set[bytes] = set()
-        self._sizes: dict[bytes, int] = {}  # of files, as their entries say
-        self._lists: list[ChunkList] = []
+        self._named: set[bytes] = set()  # by commits and links, and not known yet to be here
+        self._sizes: dict[bytes, int] = {}  # the same of files, as their entries say
+        self._lists: list[bytes] = []
         self._deltas: list[bytes] = []
         self.commits = self.objects = 0
         for sealed in made:
             self._add_pack(sealed.name, sealed.size, sealed.records)
-        self._put((r.oid, r.size, AWAY, r.role, None, None, None, self._now, r.links, None) for r in planned.stays)
 
     def add(self, batch: Batch, *, memories: bool = True) -> list[bytes]:
         """Take a batch in; returns the oids of its small objects."""
         for pack in batch.packs:
             if pack.name in self._whole and not object_tables.has_pack(self._db, pack.name):
                 self._add_pack(pack.name, pack.size, pack.read().records)
+            elif pack.name in self._partial:
+                away = (r for r in pack.read().records if r.role & OBJECT and r.form not in (CHUNKED, PART))
+                self._put((r.oid, r.size, AWAY, r.role, None, None, None, self._now, r.links, None) for r in away)
         oids = self._add_small(batch)
         self._add_lists(batch.lists)
         self._add_parts(batch)
         if batch.lane == 0 or memories:
             self._add_commits(batch)
+        self._check_named()  # after each batch, because a million files must not fill the memory
         return oids
 
     def finish(self) -> None:
         """Check what can be checked only now: that nothing is lacking, and that chunks and deltas make up objects."""
-        for group in _groups(sorted(self._named | self._sizes.keys())):
-            sizes = self._objects.sizes(oid.hex() for oid in group)
-            missing = {oid.hex() for oid in group} - sizes.keys()
-            missing -= self._objects.find_purged(missing)
-            if missing:
-                raise Corrupt(f"object {min(missing)} is needed and was not sent. Nothing was changed.")
-            for oid in group:
-                if oid in self._sizes and sizes.get(oid.hex(), self._sizes[oid]) != self._sizes[oid]:
-                    raise Corrupt(
-                        f"a commit says that object {oid.hex()[:10]} has {self._sizes[oid]:,} bytes, but it has "
-                        f"{sizes[oid.hex()]:,}. Nothing was changed."
-                    )
-        for one in self._lists:
-            check_whole(self._objects, one.oid)
+        self._check_named()
+        if lacking := self._named | self._sizes.keys():
+            raise Corrupt(f"object {min(lacking).hex()} is needed and was not sent. Nothing was changed.")
+        for oid in self._lists:
+            check_whole(self._objects, oid)
         for group in _groups(self._deltas):
             bases = {oid: object_tables.find_base(self._db, oid) for oid in group}
             away = {oid for oid, _, _ in object_tables.list_away(self._db, filter(None, bases.values()))}
             for oid in group:
                 if bases[oid] is not None and bases[oid] not in away:  # else it is checked when its base comes
                     self._objects.read(oid.hex())
+
+    def _check_named(self) -> None:
+        """Compare what is named with what is here, and forget it. What is not here may come with a later batch."""
+        named, said = sorted(self._named | self._sizes.keys()), self._sizes
+        self._named, self._sizes = set(), {}
+        for group in _groups(named):
+            sizes = self._objects.sizes(oid.hex() for oid in group)
+            missing = {oid.hex() for oid in group} - sizes.keys()
+            missing -= self._objects.find_purged(missing)
+            for oid in group:
+                if oid.hex() in missing and oid in said:
+                    self._sizes[oid] = said[oid]
+                elif oid.hex() in missing:
+                    self._named.add(oid)
+                elif oid in said and sizes.get(oid.hex(), said[oid]) != said[oid]:
+                    raise Corrupt(
+                        f"a commit says that object {oid.hex()[:10]} has {said[oid]:,} bytes, but it has "
+                        f"{sizes[oid.hex()]:,}. Nothing was changed."
+                    )
 
     def _add_pack(self, name: str, size: int, records: Sequence[Record]) -> None:
         id = object_tables.add_pack(self._db, name, size)
@@ -108,7 +121,7 @@ class Taker:
             form = AWAY if one.oid in self._away else CHUNKED
             rows.append((one.oid, one.size, form, one.role, None, None, None, self._now, one.links, one.data))
             if form == CHUNKED and one.oid.hex() in unknown:
-                self._lists.append(one)
+                self._lists.append(one.oid)
         self._put(rows)
 
     def _add_parts(self, batch: Batch) -> None:
