@@ -118,7 +118,8 @@ def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, w
                 away.add(one.oid)
             else:
                 chunks.update(chunk for chunk, _ in pieces)
-    whole, single, parts, partial = list[Pack](), dict[str, list[Record]](), list[tuple[bytes, int]](), set[str]()
+    whole, single, partial = list[Pack](), dict[str, list[Record]](), set[str]()
+    parts: dict[bytes, int] = {}  # two pushers may both have sent one, and it comes once
     for batch in batches():
         for pack in (pack for pack in batch.packs if pack.name in listed):
             records = _read_records(objects, pack, listed[pack.name])
@@ -138,8 +139,8 @@ def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, w
             if below is not None and part.size >= below:
                 away.add(part.oid)
             elif objects.find_missing([part.oid.hex()]) and not objects.find_purged([part.oid.hex()]):
-                parts.append((part.oid, part.size))
-    return Plan(whole, single, parts, frozenset(away), frozenset(partial))
+                parts[part.oid] = part.size
+    return Plan(whole, single, tuple(parts.items()), frozenset(away), frozenset(partial))
 
 
 def _is_near(record: Record, limit: int | None) -> bool:
