@@ -94,7 +94,7 @@ def rescue(sources: SomePaths, into: AnyPath) -> Rescued:
         raise AlreadyExists(f"{folder} is a repo already. Nothing was written.", hint="Name a folder that is not.")
     places, parts = list[Place](), list[Place]()
     for given in each([sources]):
-        source = os.fspath(given)
+        source = os.fspath(config.real_name(given))
         inner = Path(source) / DIR if (Path(source) / DIR).is_dir() else Path(source)
         places.append(Folder(inner / "packs") if (inner / "packs").is_dir() else open_place(source))
         parts += [Folder(inner / "parts")] if (inner / "parts").is_dir() else []

@@ -309,6 +309,10 @@ def check_depth(depth: int | None) -> int | None:
 
 def check_url(url: str) -> str:
     """The address, with a folder as its absolute path. One with a password in it is refused and not shown."""
+    try:
+        url.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidInput("the address is not valid UTF-8. Nothing was changed.") from error
     if "://" not in url:
         return os.path.abspath(os.path.expanduser(os.fspath(config.real_name(url))))
     parts = urlsplit(url)

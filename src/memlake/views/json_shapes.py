@@ -77,10 +77,10 @@ Every document is one object with `"schema_version": 1` and these keys:
     stash list  stashes             Stash
     stash show  commit, changes     as diff
     state       state, states       {agent_id, key, value, updated_at, org_id}
-    status      branch, head, doing, step, bisecting, clean, behind, merged, staged, unstaged, untracked, conflicts,
-                                    purged; with --ignored, ignored; `merged` counts paths that what waits takes over
-                                    without a choice; `purged` are tracked files that cannot be here; `step` is where a
-                                    rebase waits
+    status  branch, head, doing, step, bisecting, clean, behind, merged, staged, unstaged, untracked, conflicts, purged
+                                    with --ignored, ignored; `merged` counts paths that what waits takes over without a
+                                    choice; `purged` are tracked files that cannot be here; `step` is where a rebase
+                                    waits; `away` (only if there are any) counts files whose content is at a remote
     tag         tags                Tag
 
 A record is an object with the record's own field names;

@@ -108,7 +108,7 @@ def _step(old: Target | None, new: Target | None) -> str:
 
 def bundle_lines(style: Style, bundled: Bundled, verb: str) -> Iterator[str]:
     counts = f"{words.count(bundled.commits, 'commit')}, {words.size(bundled.size)}"
-    yield f"{verb} {style.clean(bundled.file)}: {counts}"
+    yield f"{verb} {words.quote(bundled.file)}: {counts}"
     yield from (f"  {style.clean(name)} {short(oid)}" for name, oid in bundled.refs.items())
     for oid in bundled.needs:
         yield f"It builds on commit {short(oid)}, which whoever takes it in must have."

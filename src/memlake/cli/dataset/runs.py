@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @verb(opens=open_screen_only, cls=SplitCommand)
-@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...", type=click.Path())
+@click.argument("scripts", nargs=-1, required=True, metavar="SCRIPT...")
 @click.option("-p", "--param", "given", multiple=True, metavar="NAME=VALUE", help="Set a param of the scripts.")
 @click.option("--params", "file", metavar="FILE", type=click.Path(), help="Params from a TOML or JSON file.")
 @click.option("--if-changed", is_flag=True, help="Skip a script if nothing it read or wrote last time has changed.")
@@ -57,6 +57,7 @@ def run(screen: Screen, /, *, scripts: tuple[str, ...], given: tuple[str, ...], 
     """
     file = how["file"]
     for path in (*scripts, *([file] if file else [])):
+        config.real_name(path)
         if not os.path.isfile(path):
             raise NotFound(f"there is no file {words.clean(path)!r}. Nothing was run.")
     params, combinations = _params(given), expand_grid(how["grid"])

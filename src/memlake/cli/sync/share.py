@@ -15,6 +15,7 @@ from memlake.cli.screen import Progress, Screen
 from memlake.errors import Usage
 from memlake.repo import Repo, make_clone
 from memlake.repo.remotes import RemoteSettings, check_depth, check_name, check_url, parse_filter
+from memlake.views import words
 from memlake.views.sync import dropped_lines, fetched_lines, pushed_lines
 
 _DRY = click.option("-n", "--dry-run", is_flag=True, help="Say what would go over the wire, and change nothing.")
@@ -58,7 +59,7 @@ def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how
     with _progress("cloning", screen) as progress:
         repo, fetched = make_clone(settings, folder, branch=how["branch"], bare=how["bare"], progress=progress)
     with repo:
-        lines = () if quiet else (*fetched_lines(screen, fetched), f"Cloned into {screen.clean(str(repo.root))}")
+        lines = () if quiet else (*fetched_lines(screen, fetched), f"Cloned into {words.quote(str(repo.root))}")
         screen.show({"fetched": fetched, "root": str(repo.root), "branch": repo.branches.current}, lines, pages=False)
 
 

@@ -43,7 +43,7 @@ def backup(repo: Repo, screen: Screen, /, *, file: str) -> None:
     the backup. Settings that name a program, an address or a place are left out, and the output lists them.
     """
     size = repo.upkeep.backup(file)
-    screen.line(f"Wrote {words.size(size)} to {screen.clean(file)}")
+    screen.line(f"Wrote {words.size(size)} to {words.quote(file)}")
 
 
 @verb(opens=open_screen_only, shared=[JSON])

@@ -5,7 +5,6 @@ Runs nothing over rows.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import difflib
 import math
@@ -50,10 +49,6 @@ def typed_sql(expression: Expression, schema: pa.Schema) -> tuple[Sql, pa.DataTy
     known = [type_of_column(name, schema) for name in sorted(expression.reads())]
     sql = expression.sql()
     if any(pa.types.is_null(one) for one in known):
-        with contextlib.suppress(InvalidInput):
-            kind = _ask_engine(expression, schema)[1]
-            if pa.types.is_nested(kind):  # a list of nothing is a list, and no column of nothing
-                return sql, kind
         return sql, pa.null()
     _check_length(expression, schema)
     _check_alike(expression, schema)

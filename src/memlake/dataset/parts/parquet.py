@@ -244,6 +244,11 @@ def fit_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     if table.schema.equals(schema, check_metadata=True):
         return table
     arrays = [_fit_column(table.column(field.name), field) for field in schema]
+    if any(
+        pa.types.is_null(field.type) and pa.types.is_nested(one.type) for field, one in zip(schema, arrays, strict=True)
+    ):
+        # A list of a column of nothing is a list, though its type was not known before it ran.
+        schema = pa.schema([field.with_type(one.type) for field, one in zip(schema, arrays, strict=True)])
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
@@ -259,7 +264,8 @@ def _fit_column(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
             return pa.chunked_array(
                 [pa.array(_convert_spans(chunk.to_pylist()), field.type) for chunk in column.chunks], field.type
             )
-        return column if column.type.equals(field.type) else column.cast(field.type)
+        is_unknown = pa.types.is_null(field.type) and pa.types.is_nested(column.type)
+        return column if is_unknown or column.type.equals(field.type) else column.cast(field.type)
     except pa.ArrowInvalid as error:
         raise InvalidInput(
             f"a value of {field.name!r} is too large for {field.type}: {error}. Nothing was saved.",
