@@ -131,7 +131,7 @@ def test_a_flipped_bit_in_what_is_remembered_never_changes_a_row(root: Path, tal
 
 def test_without_the_checksums_of_pages_a_flipped_bit_changes_rows(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memlake.objects.db.with_checksums", lambda: "unix")
-    monkeypatch.setattr("tests.reliability.test_dataset_damage.FLIPS", 400)
+    monkeypatch.setattr("tests.reliability.test_dataset_damage.FLIPS", 4000)
     with pytest.raises(Exception):  # noqa: B017  rows that differ, or text that cannot be read
         flip_everywhere(root)
 
