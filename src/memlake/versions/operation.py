@@ -123,7 +123,7 @@ def from_json(data: dict[str, Any]) -> Before:
 def pack_state(state: dict[str, Any]) -> bytes:
     """A state as local.db keeps it: msgpack of its values in order, hashes and entries as bytes, those at the end left
     out when they are empty; then its CRC-32, or, where that is shorter, all in a zstd frame with its own checksum."""
-    values = [_as_bytes(state[key]) or None for key in _KEYS]
+    values = [_as_bytes(state.get(key)) or None for key in _KEYS]
     while values[-1] is None:
         values.pop()
     data: bytes = msgpack.packb(values)
