@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from pathlib import Path
 
 import apsw
+import psutil
 import pytest
 
 import memlake as ml
@@ -139,6 +141,23 @@ def test_a_closed_repo_leaves_no_write_ahead_log_behind(here: Path) -> None:
     repo.upkeep.checkpoint()
     repo.close()
     assert not [p for p in (here / ".memlake").glob("*-wal") if p.stat().st_size]
+
+
+def test_a_repo_that_was_closed_and_let_go_has_no_pack_open(here: Path) -> None:
+    repo = kept(here)
+    (here / "big").write_bytes(os.urandom(100_000))
+    repo.add(all=True)
+    repo.commit("big")
+    gc.collect()
+    gc.disable()  # a cycle would keep its files open until Python happens to look for cycles
+    try:
+        assert repo.upkeep.fsck(full=True).ok
+        assert [file for file in psutil.Process().open_files() if "/packs/" in file.path]
+        repo.close()
+        del repo
+        assert not [file for file in psutil.Process().open_files() if str(here) in file.path]
+    finally:
+        gc.enable()
 
 
 def test_records_print_what_a_person_wants_to_know(here: Path) -> None:

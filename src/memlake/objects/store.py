@@ -29,7 +29,7 @@ _TRIES = 3
 _SPAN = 4 << 20  # neighbouring records are read in one call up to this size
 
 
-Bring = Callable[[Sequence[bytes]], None]
+Bring = Callable[["Objects", Sequence[bytes]], None]
 
 
 class Objects:
@@ -147,7 +147,7 @@ class Objects:
                 hint="See the remotes with: memlake remote -v",
             )
         if away and self._remotes is not None:
-            self._remotes(away)
+            self._remotes(self, away)
 
     def read_many(self, oids: Iterable[str], *, most: int = RECORD) -> Iterator[tuple[str, bytes]]:
         """Objects in the order that is cheapest to read, each checked. One in chunks may have `most` bytes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -90,7 +91,7 @@ class Opened:
         if (folder / "tier.json").exists() and (tiered := later.tiers.wrap(folder, db, place)) is not None:
             place, parts = tiered.packs, tiered.parts
             self._spare.callback(tiered.reads.flush)
-        objects = Objects(db, place, parts, folder / "tmp", remotes=self._bring)
+        objects = Objects(db, place, parts, folder / "tmp", remotes=functools.partial(_bring, folder))
         self._history = History(db, objects, KINDS)
         self._is_bare = self.root == folder
         bare = versions.bare.NoCheckout(self._history, self._settings.init_branch) if self._is_bare else None
@@ -150,11 +151,6 @@ class Opened:
             hint=f"To see what the repo asks for and allow it: {config.trust_command(self.root)}",
         )
         return Refused(db.denied)
-
-    def _bring(self, oids: Sequence[bytes]) -> None:
-        """Bring content that is at a remote only."""
-        links = later.remotes.open_links(self.dir, self._id)
-        versions.partial.bring(self._history.objects, links, oids)
 
     # -- where we are -------------------------------------------------------------------------
 
@@ -287,6 +283,12 @@ class Opened:
     def __repr__(self) -> str:
         state = "closed" if self._closed else self._local.branch or "detached"
         return f"{type(self).__name__}({str(self.root)!r}, {state})"
+
+
+def _bring(folder: Path, objects: Objects, oids: Sequence[bytes]) -> None:
+    """Bring content that is at a remote only. A method of Opened would keep a closed repo, and the files it has open,
+    until Python collects cycles."""
+    versions.partial.bring(objects, later.remotes.open_links(folder, objects.repo), oids)
 
 
 def each(paths: Sequence[SomePaths]) -> list[AnyPath]:
