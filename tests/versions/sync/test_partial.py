@@ -215,6 +215,15 @@ def test_a_push_from_a_clone_without_content_sends_what_is_new_and_brings_nothin
     assert heads(theirs) == heads(ours) and (Path(ours.root) / "new.txt").read_bytes() == b"new\n"
 
 
+def test_what_is_away_is_brought_to_be_pushed_to_another_remote(partly: Partly, ours: Repo, tmp_path: Path) -> None:
+    part = partly()
+    part.remotes.add("second", tmp_path / "second")
+    part.push("second")
+    with ml.clone(tmp_path / "second", tmp_path / "other") as other:
+        assert other.read("big.bin") == ours.read("big.bin")
+        assert other.upkeep.fsck(full=True).ok
+
+
 def test_a_lost_local_database_does_not_make_files_that_are_away_deleted(partly: Partly, tmp_path: Path) -> None:
     theirs = partly()
     away = theirs.status().away

@@ -26,6 +26,7 @@ from memlake.objects.packs import (
     INLINE_ZSTD,
     LIMIT,
     MAGIC,
+    OBJECT,
     PART,
     PackWriter,
     Record,
@@ -173,7 +174,7 @@ class _Collector:
         """Take these objects in; returns what they need."""
         rows = object_tables.list_to_send(self._history.db, oids)
         if away := [row[0] for row in rows if row[2] == AWAY]:
-            self._objects.bring(away)
+            self._objects.bring(oid.hex() for oid in away)
             rows = object_tables.list_to_send(self._history.db, oids)
         if missing := oids - {row[0] for row in rows}:
             self._refuse_missing(missing)
@@ -236,19 +237,23 @@ class _Collector:
         names = {row[0]: row[1] for row in object_tables.list_packs(self._history.db)}
         for id, records in sorted(self._packed.items()):
             name = names[id]
-            pack = None if self._mark else self._find_whole(name, {record.oid for record in records})
+            pack = None if self._mark else self._find_whole(name, records)
             if pack is not None:
                 whole.append(pack)
             else:
                 loose += [(name, record) for record in sorted(records, key=lambda record: record.start)]
         return whole + [_plan_pack(self._repo, group, self._mark) for group in _fill(loose)]
 
-    def _find_whole(self, name: str, wanted: set[bytes]) -> PackToSend | None:
-        """The pack as it is, if everything in it is wanted."""
+    def _find_whole(self, name: str, wanted: Sequence[Record]) -> PackToSend | None:
+        """The pack as it is, if everything in it is wanted and it says of every object that it is one."""
         place = self._objects.packs
         footer = read_footer_bytes(place, name)
-        held = {record.oid for record in decode_footer(name, footer).records if record.form != CHUNKED}
-        return PackToSend(name, place.size(name), footer) if held == wanted else None
+        held = {one.oid: one for one in decode_footer(name, footer).records if one.form != CHUNKED}
+        is_whole = held.keys() == {record.oid for record in wanted} and not any(
+            record.role & OBJECT and not (held[record.oid].role & OBJECT and held[record.oid].links == record.links)
+            for record in wanted
+        )
+        return PackToSend(name, place.size(name), footer) if is_whole else None
 
 
 def _split(packs: Iterable[Pack]) -> list[list[Pack]]:
