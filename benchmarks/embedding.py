@@ -17,14 +17,14 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.memories.embedders import describe_missing, open_embedder
 from memlake.memories.embedders.wordpiece import WordPiece
 
 TEXTS, QUERIES, ROUNDS = 600, 100, 5
 PARTS = ("numpy", "onnxruntime", "protobuf", "flatbuffers", "packaging", "memlake-minilm")
 START = """
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.memories.embedders import open_embedder
 model = open_embedder("local", Settings())
 """

@@ -19,7 +19,7 @@ import picture
 
 from memlake import errors
 from memlake.cli.commands import SECTIONS, LazyGroup, memlake
-from memlake.config import Settings
+from memlake.defaults import Settings
 
 DOCS = Path(__file__).resolve().parent
 CLI = DOCS / "reference" / "cli.md"

@@ -14,6 +14,7 @@ import pytest
 import memlake as ml
 from memlake import config
 from memlake.cli.main import main
+from memlake.defaults import Settings
 from memlake.errors import Denied, InvalidInput, NotARepo
 from memlake.records import Author
 
@@ -137,7 +138,7 @@ def test_a_current_folder_that_was_removed_is_said_to_be_gone(tmp_path: Path, mo
 
 def test_without_files_every_setting_has_its_default(folder: Path) -> None:
     settings = config.read_settings(folder)
-    assert settings == config.Settings()
+    assert settings == Settings()
     assert (settings.gc_grace_hours, settings.gc_reflog_expire, settings.core_lease_seconds) == (24, "never", 3600)
     assert config.read_settings(None) == settings
 
@@ -154,7 +155,7 @@ def test_the_repo_wins_over_the_user_key_by_key(folder: Path) -> None:
 def test_every_setting_is_listed_with_what_it_is_for(folder: Path) -> None:
     listed = config.list_values(folder)
     assert [value.key for value in listed] == sorted(value.key for value in listed)
-    assert len(listed) == len(vars(config.Settings()))
+    assert len(listed) == len(vars(Settings()))
     assert all(value.says for value in listed)
 
 
@@ -405,16 +406,16 @@ def test_colour_follows_the_environment_then_the_setting_then_the_terminal(
     monkeypatch.setenv("TERM", "xterm")
     for name, value in env.items():
         monkeypatch.setenv(name, value)
-    assert config.color(terminal, config.Settings(color_ui=wish)) is expected
+    assert config.color(terminal, Settings(color_ui=wish)) is expected
 
 
 def test_the_pager_is_memlakes_own_then_the_setting_then_the_systems(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.pager() == "less"
     monkeypatch.setenv("PAGER", "more")
     assert config.pager() == "more"
-    assert config.pager(config.Settings(core_pager="most")) == "most"
+    assert config.pager(Settings(core_pager="most")) == "most"
     monkeypatch.setenv("MEMLAKE_PAGER", "cat")
-    assert config.pager(config.Settings(core_pager="most")) == ""
+    assert config.pager(Settings(core_pager="most")) == ""
 
 
 def test_the_editor_is_memlakes_own_then_the_setting_then_visual_then_editor(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -424,9 +425,9 @@ def test_the_editor_is_memlakes_own_then_the_setting_then_visual_then_editor(mon
     assert config.editor() == "ed"
     monkeypatch.setenv("VISUAL", "code -w")
     assert config.editor() == "code -w"
-    assert config.editor(config.Settings(core_editor="nano")) == "nano"
+    assert config.editor(Settings(core_editor="nano")) == "nano"
     monkeypatch.setenv("MEMLAKE_EDITOR", "hx")
-    assert config.editor(config.Settings(core_editor="nano")) == "hx"
+    assert config.editor(Settings(core_editor="nano")) == "hx"
 
 
 def test_without_a_terminal_or_a_wish_there_is_no_editor(monkeypatch: pytest.MonkeyPatch) -> None:

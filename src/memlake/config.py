@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from memlake import nofollow, trust
+from memlake.defaults import FIELDS, Settings, one_line
 from memlake.errors import Denied, InvalidInput, NotARepo, Unavailable, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.records import Author
@@ -142,118 +143,6 @@ def personal_folder() -> Path:
 # -- settings
 
 
-class _Setting(NamedTuple):
-    """What is known of a setting. `acts` says what memlake does because of it; `harmless` values make it do nothing."""
-
-    default: Any
-    says: str
-    acts: str = ""
-    harmless: tuple[str, ...] = ()
-    least: float | None = None
-    choices: tuple[str, ...] = ()
-
-
-def _data(default: Any, says: str, *, least: float | None = None, choices: tuple[str, ...] = ()) -> Any:
-    """One that changes nothing beyond the repo, so that a repo's own file may give it."""
-    return _Setting(default, says, least=least, choices=choices)
-
-
-def _acting(says: str, acts: str, *, default: str = "", harmless: tuple[str, ...] = ()) -> Any:
-    """One that names a program, an address or a place."""
-    return _Setting(default, says, acts, ("", *harmless))
-
-
-class Settings:
-    """Every known setting and its default. The attribute `gc_grace_hours` is the key `gc.grace_hours`.
-
-    No dataclass, since each command makes one: dataclasses, and inspect with it, would be a sixth of start-up.
-    """
-
-    user_name: str = _data("", "the name in your commits, unless MEMLAKE_AUTHOR_NAME is set")
-    user_email: str = _data("", "the address in your commits, unless MEMLAKE_AUTHOR_EMAIL is set")
-    init_branch: str = _data("main", "the first branch of a new repo")
-    safe_directory: str = _acting(
-        "repos of other users that you want to open: folders separated by `:`, FOLDER/* for all below, * for any",
-        "opens repos of other users",
-    )
-    core_lease_seconds: int = _data(3600, "how long gc waits for a writer that no longer reports", least=1)
-    core_packs: str = _acting(
-        "where packs are stored: empty for the repo itself, a folder, or a bucket as s3://...",
-        "writes, reads and deletes packs there",
-    )
-    core_pager: str = _acting(
-        "what shows long output; `cat` for none", "runs this program to show output", harmless=("cat",)
-    )
-    core_editor: str = _acting("the program in which you write commit messages", "runs this program to write a message")
-    add_warn_secrets: bool = _data(True, "whether `add` warns of key files and .env files")
-    merge_conflict: str = _data(
-        "merge", "how to mark conflicts; diff3 adds the common base", choices=("merge", "diff3")
-    )
-    merge_rerere: bool = _data(True, "whether a conflict is resolved as the same one was before")
-    gc_grace_hours: float = _data(24.0, "how long gc keeps objects that nothing needs any more", least=0)
-    gc_reflog_expire: str = _data("never", "the age in days after which reflog lines may go, or `never`")
-    embedding_provider: str = _acting(
-        "what embeds memories: local, openai, cohere, ollama, none ...",
-        "sends memories and questions to this service with your key, or loads this library",
-        default="local",
-        harmless=("local", "test", "none"),
-    )
-    embedding_model: str = _acting(
-        "the model, if the provider offers several; empty for its default",
-        "asks the service for this model, or loads it from the folder or hub it names",
-    )
-    embedding_url: str = _acting(
-        "the address of the provider; empty for its usual one", "sends memories, questions and the service's key there"
-    )
-    embedding_batch_size: int = _data(32, "how many texts are embedded together", least=1)
-    embedding_flush_seconds: float = _data(1.0, "how long a text waits to be embedded with others", least=0)
-    embedding_timeout: float = _data(30.0, "how many seconds a provider has to answer", least=0.1)
-    model_command: str = _acting(
-        "a program that reads a question and prints an answer, for `diff --summarize`; it goes before model.url",
-        "runs this program and gives it what differs between versions",
-    )
-    model_url: str = _acting(
-        "the address of a model that speaks like OpenAI's, such as http://localhost:11434/v1",
-        "sends what differs between versions there",
-    )
-    model_model: str = _acting("the model that is asked for at model.url", "asks the service for this model")
-    model_timeout: float = _data(60.0, "how many seconds a model has to answer", least=0.1)
-    memory_enabled: bool = _data(True, "whether agents may store and search memories here")
-    memory_org: str = _data("local", "the organisation whose memories are seen and stored here; * sees all of them")
-    memory_secrets: str = _data(
-        "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
-    )
-    hook_categories: str = _data(
-        "preferences,conventions,learnings", "the categories that a coding agent's session starts with; * for all"
-    )
-    search_max_results: int = _data(100, "the most hits that one search returns", least=1)
-    search_importance: float = _data(0.1, "how much importance may raise a hit's rank, as a share", least=0)
-    search_recency: float = _data(0.05, "how much recency may raise a hit's rank, as a share", least=0)
-    search_access: float = _data(0.0, "how much frequent reading may raise a hit's rank, as a share", least=0)
-    access_flush_seconds: float = _data(60.0, "how often the counts of reads are saved", least=0)
-    storage_cache_gb: float = _data(10.0, "how much of remote files is cached; least used go first", least=0)
-    color_ui: str = _data("auto", "when output is coloured", choices=("auto", "always", "never"))
-
-    def __init__(self, **values: Any) -> None:
-        if unknown := values.keys() - _DEFAULTS.keys():
-            raise TypeError(f"there is no setting {min(unknown)!r}")
-        vars(self).update(_DEFAULTS | values)
-        one_line(self.user_name, "user.name")
-        one_line(self.user_email, "user.email")
-        expire = self.gc_reflog_expire
-        if expire != "never" and not (expire.isdecimal() and len(expire) < 7):
-            raise InvalidInput(f'gc.reflog_expire takes a number of days or `never`, not "{expire}".')
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"settings in force do not change; {name} was not set")
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Settings) and vars(self) == vars(other)
-
-    def __hash__(self) -> int:
-        return hash(tuple(vars(self).values()))
-
-
 class Value(NamedTuple):
     """One setting as it stands: its value as text, and where that came from (repo, user or default).
 
@@ -282,8 +171,6 @@ class Request(NamedTuple):
     granted: bool
 
 
-_FIELDS = {name.replace("_", ".", 1): one for name, one in vars(Settings).items() if isinstance(one, _Setting)}
-_DEFAULTS = {key.replace(".", "_"): one.default for key, one in _FIELDS.items()}
 _WORDS = dict.fromkeys(("true", "yes", "on", "1"), True) | dict.fromkeys(("false", "no", "off", "0"), False)
 _USERS_ALONE = ("safe.directory",)  # whether a repo is opened at all cannot be for the repo to say, trusted or not
 
@@ -304,9 +191,9 @@ def list_values(folder: Path | None, repo_id: RepoId | None = None) -> list[Valu
     """Every known setting in order of its key, with its origin."""
     values, ignored = _values(folder, repo_id)
     listed = []
-    for key in sorted(_FIELDS):
-        value, origin = values.get(key, (_FIELDS[key].default, "default"))
-        listed.append(Value(key, _text(value), origin, _FIELDS[key].says, ignored.get(key, "")))
+    for key in sorted(FIELDS):
+        value, origin = values.get(key, (FIELDS[key].default, "default"))
+        listed.append(Value(key, _text(value), origin, FIELDS[key].says, ignored.get(key, "")))
     return listed
 
 
@@ -406,7 +293,7 @@ def is_own_address(repo_id: str, text: str) -> bool:
 
 def describe_acting(key: str) -> str:
     """What memlake does because of a setting that acts."""
-    return _FIELDS[key].acts
+    return FIELDS[key].acts
 
 
 def without_acting(folder: Path) -> tuple[str, Mapping[str, str]]:
@@ -445,7 +332,7 @@ def _is_acting(key: str, value: object, users: Mapping[str, object]) -> bool:
 
     Where the user says something else no value is harmless: an empty address is the usual one, and not the user's.
     """
-    about = _FIELDS.get(key) if key not in _USERS_ALONE else None
+    about = FIELDS.get(key) if key not in _USERS_ALONE else None
     if about is None or not about.acts:
         return False
     return value not in about.harmless or users.get(key, value) != value
@@ -488,9 +375,9 @@ def _file_values(path: Path, text: str) -> dict[str, Any]:
     if not _says_something(text):
         return {}
     flat = _flatten(_parse(text, path))
-    for key in flat.keys() - _FIELDS.keys():  # of a newer memlake, or mistyped: no reason to stop work
+    for key in flat.keys() - FIELDS.keys():  # of a newer memlake, or mistyped: no reason to stop work
         warnings.warn(f'{path} has an unknown setting "{key}", which memlake ignores. {_advise_key(key)}', stacklevel=2)
-    values = {key: _check_value(key, value, f"{path} has") for key, value in flat.items() if key in _FIELDS}
+    values = {key: _check_value(key, value, f"{path} has") for key, value in flat.items() if key in FIELDS}
     return values if path == user_file() else {key: values[key] for key in values if key not in _USERS_ALONE}
 
 
@@ -551,20 +438,20 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _check_key(key: str) -> None:
-    if key not in _FIELDS:
+    if key not in FIELDS:
         raise InvalidInput(f'there is no setting "{key}".', hint=_advise_key(key))
 
 
 def _advise_key(key: str) -> str:
     import difflib  # only for a mistake
 
-    near = difflib.get_close_matches(key, _FIELDS, n=1, cutoff=0.5)
+    near = difflib.get_close_matches(key, FIELDS, n=1, cutoff=0.5)
     return f"Did you mean `{near[0]}`?" if near else "See all settings with `memlake config --list`."
 
 
 def _check_value(key: str, value: object, source: str) -> Any:
     """`value` (from TOML, or text from a command line) as the type the setting has, or InvalidInput."""
-    setting = _FIELDS[key]
+    setting = FIELDS[key]
     kind = type(setting.default)
     result = _convert(kind, value)
     least, choices = setting.least, setting.choices
@@ -655,16 +542,6 @@ def read_identity(folder: Path | None) -> Author:
 
 def check_author(author: Author) -> Author:
     return Author(one_line(author.name, "the author's name"), one_line(author.email, "the author's email"))
-
-
-def one_line(text: str, what: str) -> str:
-    """A part of `Name <email>`, or InvalidInput: a line break or bracket in it would forge another line."""
-    if any(ord(char) < 32 or char in "<>\x7f" for char in text):
-        raise InvalidInput(
-            f"{what} is {text!r}, which must not contain line breaks, control characters, < or >. Nothing was changed.",
-            hint='For example: memlake config user.name "Ada Lovelace"',
-        )
-    return text
 
 
 def _user() -> str:

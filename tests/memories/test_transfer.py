@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memlake as ml
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.errors import Denied, InvalidInput
 from memlake.integrations.read_memories import read_memories
 from memlake.memories import store, transfer

@@ -17,6 +17,7 @@ from memlake import config, projects
 from memlake import open as open_repo
 from memlake.cli.screen import Screen, open_screen
 from memlake.cli.suggest import rev_hint
+from memlake.defaults import Settings
 from memlake.errors import InvalidInput, NotFound, Nothing, Usage
 from memlake.records import Lane
 from memlake.repo import Repo, open_personal
@@ -40,7 +41,7 @@ JSON = click.Option(["--json", "as_json"], is_flag=True, help="Print one JSON do
 QUIET = click.Option(["-q", "--quiet"], is_flag=True, help="Print nothing.")
 
 
-def screen(settings: config.Settings | None = None) -> Screen:
+def screen(settings: Settings | None = None) -> Screen:
     """Standard output as the options and the settings want it."""
     ctx = click.get_current_context()
     general = ctx.find_root().params

@@ -9,6 +9,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from typing import IO, Any
 
 from memlake import config
+from memlake.defaults import Settings
 from memlake.views import json_shapes, words
 
 _STYLES = {"id": "33", "added": "32", "removed": "31", "bold": "1", "hunk": "36", "here": "1;36", "tag": "1;33"}
@@ -108,9 +109,7 @@ def _wait(process: Any) -> None:
             return
 
 
-def open_screen(
-    color: str, *, pager: bool = True, as_json: bool = False, settings: config.Settings | None = None
-) -> Screen:
+def open_screen(color: str, *, pager: bool = True, as_json: bool = False, settings: Settings | None = None) -> Screen:
     """Standard output as the options, the environment and the settings want it."""
     on_terminal = sys.stdout.isatty()
     colored = config.color(on_terminal, settings) if color == "auto" else color == "always"

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.errors import Error, NotFound, Purged
 from memlake.index import rows
 from memlake.index.light_search import Glance, Seen

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake import memories as later  # embedders, where there are any
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.errors import Damaged, Error, Unavailable
 from memlake.index import rows
 from memlake.index.embedding_store import Embeddings

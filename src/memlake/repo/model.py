@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from memlake import config, memories
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.errors import Unavailable
 from memlake.named_tuple import NamedTuple
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memlake import config, memories, nofollow
+from memlake.defaults import Settings
 from memlake.errors import InvalidInput, NotARepo, NotFound, Unavailable, pasted
 from memlake.objects import layout, tables
 from memlake.objects.bucket import open_place
@@ -20,7 +21,7 @@ from memlake.objects.places import Folder, Place
 class Config:
     """What `repo.config` gives: the settings in force by key. Setting one writes the repo's own `config.toml`."""
 
-    def __init__(self, folder: Path, in_force: config.Settings) -> None:
+    def __init__(self, folder: Path, in_force: Settings) -> None:
         self.in_force = in_force  # since the repo was opened
         self._folder, self._id = folder, functools.partial(read_repo_id, folder)
 

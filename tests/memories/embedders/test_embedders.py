@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.errors import Denied, InvalidInput, Unavailable
 from memlake.memories.embedders import PROVIDERS, Embedder, check_embedder, describe_missing, open_embedder
 from memlake.memories.embedders.http import choose_pause
@@ -339,7 +339,7 @@ def test_without_the_data_package_local_is_none_and_says_why(monkeypatch: Any) -
 
 def test_opening_any_embedder_imports_nothing_heavy() -> None:
     code = (
-        "import sys; from memlake.config import Settings; from memlake.memories.embedders import open_embedder\n"
+        "import sys; from memlake.defaults import Settings; from memlake.memories.embedders import open_embedder\n"
         "for name in ('local', 'openai', 'cohere', 'ollama', 'model2vec:x', 'test', 'none'):\n"
         "    open_embedder(name, Settings())\n"
         "heavy = {'numpy', 'onnxruntime', 'urllib.request', 'http.client'} & set(sys.modules)\n"

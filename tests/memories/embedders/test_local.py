@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.errors import Unavailable
 from memlake.memories.embedders import Embedder, open_embedder
 from memlake.memories.embedders.local import MOST_TOKENS, STEP, batches, is_installed, load
@@ -71,7 +71,7 @@ def test_a_text_has_one_vector_whatever_stands_beside_it(model: Embedder) -> Non
 @needs_model
 def test_the_runtime_of_the_model_reports_to_nobody_and_writes_nothing_at_home(tmp_path: Path) -> None:
     embeds = (
-        "from memlake.config import Settings\n"
+        "from memlake.defaults import Settings\n"
         "from memlake.memories.embedders import open_embedder\n"
         "assert open_embedder('local', Settings()).embed(['Cats purr']).shape == (1, 384)\n"
     )

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake import config, memories, nofollow, projects
+from memlake.defaults import Settings
 from memlake.errors import Error
 from memlake.memories import record
 from memlake.memories.record import Memory
@@ -121,7 +122,7 @@ def _preferences() -> list[Memory]:
         return []
 
 
-def _categories(settings: config.Settings) -> dict[str, tuple[str, ...]]:
+def _categories(settings: Settings) -> dict[str, tuple[str, ...]]:
     names = tuple(name for part in settings.hook_categories.split(",") if (name := part.strip()))
     return {} if "*" in names else {"categories": names, "types": ("preference",)}
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from zlib import crc32
 
 from memlake import config
-from memlake.config import Settings
+from memlake.defaults import Settings
 from memlake.errors import InvalidInput
 from memlake.memories.embedders import local
 from memlake.memories.embedders.checked import Embedder, check_embedder
