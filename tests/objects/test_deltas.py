@@ -12,7 +12,7 @@ import pytest
 
 import memlake as ml
 from memlake.errors import Corrupt
-from memlake.objects import audit, deltas, packs, purge
+from memlake.objects import audit, deltas, packs
 from memlake.objects.packs import DELTA, DEPTH
 from memlake.objects.places import Pieces, Place, Ranges
 from memlake.objects.store import Objects
@@ -243,7 +243,7 @@ def test_a_purge_copies_few_bytes_of_a_pack_at_once(tmp_path: Path, monkeypatch:
         (repo.root / f"f{number}").write_bytes(random.Random(number).randbytes(100_000))
     repo.add(all=True)
     repo.commit("all in one pack")
-    monkeypatch.setattr(purge, "_COPIED_AT_ONCE", 250_000)
+    monkeypatch.setattr(packs, "SPAN", 250_000)
     place, asked = type(repo._history.objects.packs), list[int]()
     read = place.get_ranges
 

@@ -16,6 +16,7 @@ import hashlib
 import os
 import re
 import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,6 +39,7 @@ BLOCK = 4096
 INLINE, INLINE_ZSTD, PACKED, PACKED_ZSTD, CHUNKED, PART, DELTA, AWAY = range(8)
 DEPTH = 16  # steps from a delta to what is stored whole
 COPIED = {INLINE: PACKED, INLINE_ZSTD: PACKED_ZSTD, PART: PART}  # the form of the copy that a pack has of a row
+SPAN = 8 << 20  # bytes of a pack that are held while they are copied elsewhere, beside one record
 LARGEST = 2 << 20  # bytes of content of a delta: a few stored bytes can claim this many, so none may claim more
 _FLUSH = 1 << 20
 RATIO = 200  # a compressed record unpacks to at most so many times its length, so a small repo cannot fill the memory
@@ -56,6 +58,20 @@ class Record(NamedTuple):
     size: int
     role: int
     links: bytes | None = None
+
+
+def spans(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records of a pack in the order they lie, a few megabytes at once."""
+    group: list[Record] = []
+    size = 0
+    for record in sorted(records, key=lambda record: record.start):
+        if group and size + record.length > SPAN:
+            yield group
+            group, size = [], 0
+        group.append(record)
+        size += record.length
+    if group:
+        yield group
 
 
 class Footer(NamedTuple):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgpack
@@ -20,11 +20,9 @@ from memlake.objects import leases, tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Database
 from memlake.objects.layout import next_seq, now
-from memlake.objects.packs import CHUNKED, MAGIC, NAME, PackWriter, Record, Sealed, read_footer
+from memlake.objects.packs import CHUNKED, MAGIC, NAME, PackWriter, Record, Sealed, read_footer, spans
 from memlake.objects.store import Objects, part_name
 from memlake.objects.strays import find_strays
-
-_COPIED_AT_ONCE = 16 << 20  # bytes of a pack that are held while they are copied into another, beside one record
 
 
 class PurgeRequest(NamedTuple):
@@ -261,26 +259,12 @@ def repack(
         for name in names:
             records = read_footer(objects.packs, name).records
             kept = [r for r in records if r.oid not in done and (keep is None or r.oid in keep[name])]
-            for batch in _batches(kept):
+            for batch in spans(kept):
                 pieces = objects.packs.get_ranges(name, [(record.start, record.length) for record in batch])
                 for record, payload in zip(batch, pieces, strict=True):
                     writer.copy(record, payload)
             done.update(record.oid for record in kept)
         return writer.deliver(objects.packs) if writer.records else None
-
-
-def _batches(records: Sequence[Record]) -> Iterator[list[Record]]:
-    """Records to be read in one call: as many as fit, at least one."""
-    batch: list[Record] = []
-    size = 0
-    for record in records:
-        if batch and size + record.length > _COPIED_AT_ONCE:
-            yield batch
-            batch, size = [], 0
-        batch.append(record)
-        size += record.length
-    if batch:
-        yield batch
 
 
 def swap_pack(objects: Objects, old: Sequence[str], sealed: Sealed | None) -> None:

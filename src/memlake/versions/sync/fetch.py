@@ -178,7 +178,7 @@ def _track(history: History, name: str, root: Root, wanted: Wanted) -> tuple[tup
     for branch in sorted(old.keys() | new.keys()):
         before, after = old.get(branch), new.get(branch)
         if before != after:
-            refs.follow(history, f"{name}/{branch}", _heads(before), _heads(after), action=f"fetch {name}")
+            track(history, f"{name}/{branch}", before, after, action=f"fetch {name}")
             changes.append(RefChange(refs.BRANCH, branch, before, after))
     kept = []
     for (kind, tag), target in root.refs.items():
@@ -208,13 +208,17 @@ def rename_tracked(history: History, old: str, new: str | None) -> None:
     """Let the refs that follow a remote have its new name; without one, forget them."""
     with history.db.write():
         for branch, target in list_tracked(history, old).items():
-            refs.follow(history, f"{old}/{branch}", _heads(target), None, action=f"remote {old} renamed or removed")
+            track(history, f"{old}/{branch}", target, None, action=f"remote {old} renamed or removed")
             if new is not None:
-                refs.follow(history, f"{new}/{branch}", None, _heads(target), action=f"remote renamed from {old}")
+                track(history, f"{new}/{branch}", None, target, action=f"remote renamed from {old}")
 
 
-def _heads(target: Target | None) -> refs.Heads | None:
-    return None if target is None else {"work": target.work, "memory": target.memory}
+def track(history: History, name: str, old: Target | None, new: Target | None, *, action: str) -> None:
+    """Let our ref of a remote's branch, as in `origin/main`, name what that names now. Call inside a write."""
+    heads: list[refs.Heads | None] = [
+        None if target is None else {"work": target.work, "memory": target.memory} for target in (old, new)
+    ]
+    refs.follow(history, name, *heads, action=action)
 
 
 def _check_target(history: History, key: RefKey, target: Target, wanted: Wanted) -> None:

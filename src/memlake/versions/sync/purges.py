@@ -6,7 +6,6 @@ Then they are deleted. A push that dies before the swap has changed nothing; aft
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -22,7 +21,7 @@ from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, Pack
 from memlake.versions.sync.fetch import Link, check_repo, obey_purges
 from memlake.versions.sync.rewrite import Rewriter, find_resting, list_links, oid_of, read_whole, strip
-from memlake.versions.sync.root import Root, doom
+from memlake.versions.sync.root import Root
 
 _TRIES = 20
 Obey = Callable[[PurgeRecord], object]
@@ -61,18 +60,13 @@ def send_purges(history: History, link: Link, obey: Obey) -> Erased:
         for name, data in unsent.items():
             remote.put_bytes(f"purges/{name}", data, history.objects.tmp)
         root = rewriter.next_root(state.root)
-        root = root._replace(generation=root.generation + 1, token=os.urandom(16).hex(), purges=(*root.purges, *unsent))
-        root = root._replace(results=())  # any of them may repeat what was purged, as any here may
-        root = doom(root, (doomed | left) - root.paths())
+        # No results: any of them may repeat what was purged, as any here may.
+        root = root._replace(purges=(*root.purges, *unsent), results=())
         try:
-            swapped = remote.swap(root, state)
+            rewriter.swap(root, state, doomed | left)
         except Moved:
             left |= rewriter.stored
             continue
-        rewriter.learn_all(link.mirror, swapped)
-        remote.keep_copy(swapped, history.objects.tmp)
-        remote.delete_doomed(swapped)
-        rewriter.forget_files()
         return Erased(tuple(records.values()), len(doomed))
     raise Unavailable(
         f"{remote.url} was changed by others {_TRIES} times while this was being erased there. It is not erased yet.",

@@ -29,7 +29,7 @@ from memlake.versions.history.bases import is_ancestor
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, RefMove, decode_batch, encode_batch, name_of
 from memlake.versions.sync.collect import Sending, collect, list_new_commits
-from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, obey_purges
+from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, obey_purges, track
 from memlake.versions.sync.purges import Erased, list_unsent, send_purges
 from memlake.versions.sync.receive import read_batches
 from memlake.versions.sync.remote import Progress, State
@@ -367,15 +367,11 @@ def _note(history: History, link: Link, state: State, work: _Work, batches: Sequ
                 old = tracked.get(change.name)
                 if old != have:
                     name = f"{link.remote.name}/{change.name}"
-                    refs.follow(history, name, _heads(old), _heads(have), action=f"push {link.remote.name}")
+                    track(history, name, old, have, action=f"push {link.remote.name}")
 
 
 def _here(history: History, oid: str | None) -> str | None:
     return oid if oid is not None and history.has(oid) else None
-
-
-def _heads(target: Target | None) -> refs.Heads | None:
-    return None if target is None else {"work": target.work, "memory": target.memory}
 
 
 def _describe(history: History, link: Link, work: _Work) -> Pushed:

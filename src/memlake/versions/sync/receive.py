@@ -34,6 +34,7 @@ from memlake.objects.packs import (
     decode_footer,
     expand,
     read_footer_bytes,
+    spans,
 )
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects, part_name
@@ -43,8 +44,6 @@ from memlake.versions.sync.root import LogFile, Root
 
 Row = TypeVar("Row")
 _LARGEST_BATCH = 96 << 20  # bytes of a batch as it is stored
-_SPAN = 8 << 20
-_GROUP = 4000
 _FORMS = (PACKED, PACKED_ZSTD, DELTA)
 _MOSTLY = 0.5  # the share of a pack from which on it comes whole
 
@@ -290,17 +289,3 @@ def bring_records(objects: Objects, remote: Remote, single: Mapping[str, Sequenc
         if writer is not None:
             writer.abandon()
     return made
-
-
-def spans(records: Iterable[Record]) -> Iterator[list[Record]]:
-    """Records in the order they lie, a few megabytes at once."""
-    group: list[Record] = []
-    size = 0
-    for record in sorted(records, key=lambda record: record.start):
-        if group and size + record.length > _SPAN:
-            yield group
-            group, size = [], 0
-        group.append(record)
-        size += record.length
-    if group:
-        yield group

@@ -7,7 +7,6 @@ looks at the new root: it lists a condemned file again, or sends anew what is go
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 
@@ -93,17 +92,11 @@ def collect(history: History, link: Link, policy: Policy, obey: Obey) -> RemoteG
         root = rewriter.next_root(state.root)._replace(condemned=condemned)
         if policy.dry_run or doom(root, over) == state.root:
             return report
-        root = doom(root, (over | left) - root.paths())
-        root = root._replace(generation=root.generation + 1, token=os.urandom(16).hex())
         try:
-            swapped = remote.swap(root, state)
+            rewriter.swap(root, state, over | left)
         except Moved:
             left |= rewriter.stored
             continue
-        rewriter.learn_all(link.mirror, swapped)
-        remote.keep_copy(swapped, history.objects.tmp)
-        remote.delete_doomed(swapped)
-        rewriter.forget_files()
         return report
     raise Unavailable(
         f"{remote.url} was changed by others {_TRIES} times while its garbage was looked for. Nothing was deleted.",

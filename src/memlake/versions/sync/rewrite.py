@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
@@ -25,16 +26,17 @@ from memlake.objects.packs import (
     expand,
     expand_against,
     read_footer_bytes,
+    spans,
     squeeze,
 )
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects
 from memlake.versions.sync.batch import Batch, Pack, encode_batch, name_of
 from memlake.versions.sync.fetch import Link
-from memlake.versions.sync.mirror import Learn, Mirror
-from memlake.versions.sync.receive import check_record, read_batches, spans
+from memlake.versions.sync.mirror import Learn
+from memlake.versions.sync.receive import check_record, read_batches
 from memlake.versions.sync.remote import State
-from memlake.versions.sync.root import LogFile, PackFile, Root
+from memlake.versions.sync.root import LogFile, PackFile, Root, doom
 
 Batches = Callable[[], Iterator[tuple[LogFile, Batch]]]
 _BASE = 32  # bytes with which a delta begins: the oid of what it rests on
@@ -69,7 +71,7 @@ class Rewriter:
         self._read.update(file.name for file in wanted)
         return read_batches(self._link.remote, wanted, self._root.repo, folder)
 
-    def forget_files(self) -> None:
+    def _forget_files(self) -> None:
         """Remove the batches that were downloaded."""
         for name in self._read:
             (self._link.folder / "incoming" / name).unlink(missing_ok=True)
@@ -139,20 +141,24 @@ class Rewriter:
         packs = [pack for pack in root.packs if pack.name not in self.gone_packs]
         return root._replace(log=tuple(log), packs=(*packs, *self.new_packs))
 
-    def learn(self, learn: Learn, known: AbstractSet[str]) -> set[str]:
-        """Note the new batches in the mirror, of those that hold only what was taken in before; returns their paths."""
-        noted = set[str]()
+    def _learn(self, learn: Learn, known: AbstractSet[str]) -> None:
+        """Note the new batches in the mirror, of those that hold only what was taken in before."""
         for one in self.done:
             if all(f"log/{file.name}" in known for file in one.old):
                 learn(one.file.name, one.file.size, one.batch, [oid_of(small.content) for small in one.batch.objects])
-                noted.add(f"log/{one.file.name}")
-        return noted
 
-    def learn_all(self, mirror: Mirror, state: State) -> None:
-        """Note the new root in the mirror, as one that was not read in full."""
+    def swap(self, root: Root, before: State, doomed: AbstractSet[str]) -> None:
+        """Swap in a root with the new files, and delete those that it dooms. Raises Moved if somebody was faster."""
+        remote, mirror = self._link.remote, self._link.mirror
+        root = doom(root, doomed - root.paths())
+        root = root._replace(generation=root.generation + 1, token=os.urandom(16).hex())
+        state = remote.swap(root, before)
         known = mirror.files().keys()
-        with mirror.learning(state.root, state.data, None) as learn:
-            self.learn(learn, known)
+        with mirror.learning(state.root, state.data, None) as learn:  # without a tag: it was not read in full
+            self._learn(learn, known)
+        remote.keep_copy(state, self._objects.tmp)
+        remote.delete_doomed(state)
+        self._forget_files()
 
 
 def oid_of(content: bytes) -> bytes:
