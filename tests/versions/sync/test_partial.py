@@ -272,6 +272,55 @@ def test_gc_keeps_what_is_away_and_a_backup_names_it(partly: Partly, tmp_path: P
     assert theirs.upkeep.fsck(full=True).ok
 
 
+@pytest.mark.parametrize(("way", "path"), [("gc", "many/7.bin"), ("gc", "big.bin"), ("purge", "many/7.bin")])
+def test_content_is_found_where_somebody_elses_gc_or_purge_of_the_remote_put_it(
+    ours: Repo, partly: Partly, tmp_path: Path, way: str, path: str
+) -> None:
+    theirs, oid = partly(), ours.objects.at("many/3.bin").oid
+    before = set(os.listdir(tmp_path / "remote/packs"))
+    if way == "gc":
+        _send_again(ours)
+    else:
+        ours.upkeep.purge(oid, reason="leaked")
+        ours.push()
+    assert before - set(os.listdir(tmp_path / "remote/packs"))
+    assert theirs.read(path) == ours.read(path)
+    if way == "purge":
+        with pytest.raises(ml.errors.NotFound, match="no remote that is known here has object"):
+            theirs.read("many/3.bin")
+        theirs.fetch()
+        with pytest.raises(ml.errors.Purged):
+            theirs.read("many/3.bin")
+    theirs.fetch()
+    assert theirs.upkeep.fsck(full=True).ok
+
+
+def test_content_that_lay_in_a_pack_is_found_in_a_batch(ours: Repo, partly: Partly) -> None:
+    """A difference goes whole, and into a batch, if what it rests on does not go."""
+    lines = [os.urandom(30).hex() for _ in range(3000)]
+    ours.switch("dev", create=True)
+    commit(ours, "log.txt", "\n".join(lines).encode())
+    old = ours.read("log.txt")
+    theirs = partly()
+    ours.push("origin", "dev")
+    theirs.fetch()
+    ours.push("origin", "dev", delete=True)
+    ours.remotes.gc(prune=True)
+    ours.switch("longer", create=True)
+    lines[7] = "changed"
+    commit(ours, "log.txt", "\n".join(lines).encode())
+    ours.upkeep.gc(prune=True)  # now the first rests on the second
+    ours.push("origin", "dev")
+    assert theirs.read("log.txt", "origin/dev") == old and theirs.upkeep.fsck(full=True).ok
+
+
+def _send_again(repo: Repo) -> None:
+    """Delete the branch there with all its files, and push it anew."""
+    repo.push("origin", "main", delete=True)
+    repo.remotes.gc(prune=True)
+    repo.push("origin", "main")
+
+
 def _disk(repo: Repo) -> int:
     return sum(file.stat().st_size for file in (Path(repo.root) / ".memlake/packs").rglob("*") if file.is_file())
 

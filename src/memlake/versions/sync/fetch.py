@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memlake.errors import Corrupt, Denied, InvalidInput, pasted
@@ -21,7 +21,7 @@ from memlake.versions.sync.batch import Batch
 from memlake.versions.sync.mirror import Mirror
 from memlake.versions.sync.receive import Wanted
 from memlake.versions.sync.remote import Progress, Remote, State
-from memlake.versions.sync.root import RefKey, Root, Target
+from memlake.versions.sync.root import LogFile, RefKey, Root, Target
 from memlake.versions.sync.take_in import Taker
 
 _LARGEST_PURGE = 16 << 20
@@ -82,13 +82,18 @@ def fetch(
 
 def check_repo(history: History, remote: Remote, root: Root, before: Root | None) -> None:
     """Refuse a remote of another repo, and one that went back to an earlier state."""
-    if root.repo != history.objects.repo:
-        raise Denied(
-            f"{remote.url} holds another repo ({root.repo}); this one is {history.objects.repo}. Nothing was changed.",
-            hint=f"Clone it into a folder of its own: memlake clone {pasted(remote.url)} FOLDER",
-        )
+    check_state(history.objects.repo, remote, root, before)
     if bytes.fromhex(root.salt) != history.salt:
         raise Corrupt(f"{remote.url} has the id of this repo but another salt. Nothing was changed.")
+
+
+def check_state(repo: str, remote: Remote, root: Root, before: Root | None) -> None:
+    """The same, where only the id of the repo is known."""
+    if root.repo != repo:
+        raise Denied(
+            f"{remote.url} holds another repo ({root.repo}); this one is {repo}. Nothing was changed.",
+            hint=f"Clone it into a folder of its own: memlake clone {pasted(remote.url)} FOLDER",
+        )
     if before is not None and root.generation < before.generation:
         raise Corrupt(
             f"{remote.url} went back from state {before.generation} to {root.generation}, as after a restore of an old "
@@ -125,6 +130,17 @@ def obey_purges(
                 obey(record)
             records.append(record)
     return tuple(records)
+
+
+def look_again(link: Link, root: Root) -> None:
+    """Learn where everything lies now, as somebody rewrote or deleted files. Takes nothing in."""
+    incoming = link.folder / "incoming"
+
+    def read(files: Sequence[LogFile]) -> Iterator[tuple[LogFile, Batch]]:
+        incoming.mkdir(parents=True, exist_ok=True)
+        return receive.read_batches(link.remote, files, root.repo, incoming)
+
+    link.mirror.look_again(root, read)
 
 
 def _take_in(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -88,12 +89,7 @@ class Mirror:
         packs = {pack.name for pack in root.packs}
 
         def learn(name: str, size: int, batch: Batch, oids: Sequence[bytes]) -> None:
-            file, lane = self._add_file(f"log/{name}", size), batch.lane
-            rows: list[Sequence[Any]] = [
-                (oid, file, 0, 0, INLINE, len(one.content), lane) for oid, one in zip(oids, batch.objects, strict=True)
-            ]
-            rows += [(one.oid, file, 0, len(one.data), CHUNKED, one.size, lane) for one in batch.lists]
-            rows += [(one.oid, file, 0, one.size, PART, one.size, lane) for one in batch.parts]
+            rows = _list_told(batch, oids, self._add_file(f"log/{name}", size))
             self._add_held(rows + self._list_packed(batch, packs))
 
         with self.db.write():
@@ -101,20 +97,23 @@ class Mirror:
             self._forget_gone(root.paths())
             self.db.run_many("INSERT OR REPLACE INTO fact VALUES(?, ?)", [("root", data), ("tag", tag)])
 
-    def look_again(self, root: Root, batches: Callable[[list[LogFile]], Iterator[Batch]]) -> None:
-        """Forget what the root no longer names, and if that was anything, note what else lies in its packs.
+    def is_outdated(self, root: Root) -> bool:
+        """Whether it names files that the root does not: somebody rewrote or deleted them."""
+        return not self.files().keys() <= root.paths()
 
-        `batches` reads those that are new. They are not noted as known, because they were not taken in.
+    def look_again(self, root: Root, batches: Callable[[list[LogFile]], Iterator[tuple[LogFile, Batch]]]) -> None:
+        """Forget what the root no longer names, and note what lies in its other files.
+
+        `batches` reads those that are new. They were not taken in, so they do not count as known, but as `unread/...`.
         """
-        known, listed = self.files(), root.paths()
-        if known.keys() <= listed:
-            return
-        packs = {pack.name for pack in root.packs}
-        unknown = list(batches([file for file in root.log if f"log/{file.name}" not in known]))
+        known, packs = self.files(), {pack.name for pack in root.packs}
+        unread = list(batches([file for file in root.log if f"log/{file.name}" not in known]))
         with self.db.write():
-            for batch in unknown:
-                self._add_held(self._list_packed(batch, packs))
-            self._forget_gone(listed)
+            for file, batch in unread:
+                oids = [hashlib.sha256(one.content).digest() for one in batch.objects]
+                rows = _list_told(batch, oids, self._add_file(f"unread/{file.name}", file.size))
+                self._add_held(rows + self._list_packed(batch, packs))
+            self._forget_gone(root.paths() | {f"unread/{file.name}" for file, _ in unread})
 
     def _list_packed(self, batch: Batch, packs: set[str]) -> list[Sequence[Any]]:
         """What lies in the packs of a batch, of those that the root names."""
@@ -147,3 +146,13 @@ class Mirror:
         gone = [id for id, name in self.db.rows("SELECT id, name FROM file") if name not in names]
         self.db.run_in("DELETE FROM held WHERE file IN carray(?1)", gone)
         self.db.run_in("DELETE FROM file WHERE id IN carray(?1)", gone)
+
+
+def _list_told(batch: Batch, oids: Sequence[bytes], file: int) -> list[Sequence[Any]]:
+    """What a batch holds itself, with the oids of its small objects, and the parts that it tells of."""
+    lane = batch.lane
+    small = zip(oids, batch.objects, strict=True)
+    rows: list[Sequence[Any]] = [(oid, file, 0, 0, INLINE, len(one.content), lane) for oid, one in small]
+    rows += [(one.oid, file, 0, len(one.data), CHUNKED, one.size, lane) for one in batch.lists]
+    rows += [(one.oid, file, 0, one.size, PART, one.size, lane) for one in batch.parts]
+    return rows

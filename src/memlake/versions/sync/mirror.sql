@@ -3,7 +3,8 @@
 -- fact: tag and root = the root that was read last, and how the remote knows it again
 CREATE TABLE IF NOT EXISTS fact(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
 
--- file: a batch or pack of the remote, by its name there (log/..., packs/...)
+-- file: a batch or pack of the remote, by its name there (log/..., packs/...); unread/... is a batch of which it is
+-- known what it holds, and which was not taken in
 CREATE TABLE IF NOT EXISTS file(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, size INTEGER NOT NULL);
 
 -- held: where an object or chunk lies there. form as in repo.db; 0 in a batch. lane 0 when a clone without memories

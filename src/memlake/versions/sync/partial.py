@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from itertools import islice
@@ -13,13 +15,26 @@ from memlake.objects import tables as object_tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.layout import tick
 from memlake.objects.leases import Lease
-from memlake.objects.packs import CHUNK, CHUNKED, DELTA, PACKED, PART, PackWriter, Record, Sealed, expand_against
+from memlake.objects.packs import (
+    CHUNK,
+    CHUNKED,
+    DELTA,
+    INLINE,
+    PACKED,
+    PART,
+    PackWriter,
+    Record,
+    Sealed,
+    expand_against,
+)
 from memlake.objects.store import Objects
+from memlake.objects.swap import Same
 from memlake.versions.history.commits import History
 from memlake.versions.history.log import walk
 from memlake.versions.sync import receive
-from memlake.versions.sync.fetch import Link, list_tracked
+from memlake.versions.sync.fetch import Link, check_state, list_tracked, look_again
 from memlake.versions.sync.mirror import Held
+from memlake.versions.sync.root import LogFile
 from memlake.versions.sync.take_in import check_whole
 
 Links = Iterable[AbstractContextManager[Link]]
@@ -68,15 +83,35 @@ def bring_recent(history: History, link: Link, last: int, below: int | None) -> 
 
 
 def _bring_from(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
-    """Bring those of these objects and chunks that a remote has; returns them."""
+    """Bring those of these objects and chunks that a remote has; returns them.
+
+    What is known of it may be old: a gc or a purge of somebody else's put them into other files. Then it looks again.
+    """
+    with contextlib.suppress(NotFound):
+        found = _bring_held(objects, link, oids)
+        if found == oids:
+            return found
+    try:
+        state = link.remote.load(link.mirror.tag())
+    except Same:
+        state = None
+    if state is not None:
+        check_state(objects.repo, link.remote, state.root, link.mirror.root())
+        look_again(link, state.root)
+    return _bring_held(objects, link, oids)
+
+
+def _bring_held(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
+    """Bring those of these objects and chunks of which it is known where they lie; returns them."""
     held = link.mirror.find(oids)
     single: dict[str, list[Record]] = {}
     for one in held:
-        if one.form not in (DELTA, PART):
+        if one.form not in (DELTA, PART, INLINE):
             record = Record(one.oid, one.form, one.start, one.length, one.size, CHUNK)
             single.setdefault(one.file.removeprefix("packs/"), []).append(record)
     sealed = receive.bring_records(objects, link.remote, single)
     sealed += _bring_deltas(objects, link, [one for one in held if one.form == DELTA])
+    sealed += _bring_small(objects, link, [one for one in held if one.form == INLINE])
     parts = [one for one in held if one.form == PART]
     for one in parts:
         receive.bring_part(objects, link.remote, one.oid, one.size)
@@ -98,6 +133,21 @@ def _bring_deltas(objects: Objects, link: Link, held: Sequence[Held]) -> list[Se
             content = expand_against(payload[32:], _read_base(objects, link, payload[:32]), one.size)
             receive.check_record(Record(one.oid, PACKED, 0, 0, one.size, CHUNK), content)
             writer.append(one.oid, content, CHUNK)
+        return [writer.deliver(objects.packs)]
+
+
+def _bring_small(objects: Objects, link: Link, held: Sequence[Held]) -> list[Sealed]:
+    """What lies in a batch now. It was in a pack when it became known here."""
+    if not held:
+        return []
+    wanted, files = {one.oid for one in held}, link.mirror.files()
+    with PackWriter(objects.tmp, objects.repo) as writer:
+        for path in sorted({one.file for one in held}):
+            file = LogFile(path.partition("/")[2], files[path], 0, 0)
+            for small in receive.read_batch(link.remote, file, uuid.UUID(objects.repo).bytes).objects:
+                if (oid := hashlib.sha256(small.content).digest()) in wanted:
+                    writer.append(oid, small.content, CHUNK)
+                    wanted.discard(oid)
         return [writer.deliver(objects.packs)]
 
 

@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import os
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 from memlake.errors import Conflict, Error, NotFound, Unavailable, pasted
@@ -29,9 +29,8 @@ from memlake.versions.history.bases import is_ancestor
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, RefMove, decode_batch, encode_batch, name_of
 from memlake.versions.sync.collect import Sending, collect, list_new_commits
-from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, obey_purges, track
+from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, look_again, obey_purges, track
 from memlake.versions.sync.purges import Erased, list_unsent, send_purges
-from memlake.versions.sync.receive import read_batches
 from memlake.versions.sync.remote import Progress, State
 from memlake.versions.sync.root import LogFile, PackFile, RefKey, Root, Target, doom
 from memlake.versions.sync.upload import Upload
@@ -149,7 +148,8 @@ def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_
         obey_purges(history, remote, state.root, obey, dry_run=dry_run)
         if not dry_run:
             state = remote.delete_doomed(state)
-        _look_again(link, state.root)
+        if link.mirror.is_outdated(state.root):
+            look_again(link, state.root)  # what lay in files that are gone cannot be taken for granted
     there = state.root.refs if state else {}
     changes = [change for key in request.refs if (change := _plan_ref(history, request, there, key))]
     for key in request.delete:
@@ -169,17 +169,6 @@ def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_
         sendings.append(collect(history, new, code, has, sweeps=state.root.sweeps if state else 0))
         seqs += new
     return _Work(state, sendings, changes, seqs)
-
-
-def _look_again(link: Link, root: Root) -> None:
-    """Do not take for granted what lay in files that are gone: rewritten or deleted by somebody."""
-    incoming = link.folder / "incoming"
-
-    def read(files: Sequence[LogFile]) -> Iterator[Batch]:
-        incoming.mkdir(parents=True, exist_ok=True)
-        return (batch for _, batch in read_batches(link.remote, files, root.repo, incoming))
-
-    link.mirror.look_again(root, read)
 
 
 def _oids_of(batch: Batch) -> list[bytes]:
