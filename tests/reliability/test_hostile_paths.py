@@ -256,6 +256,8 @@ def test_the_search_over_many_paths_finds_no_fault_in_good_ones(path: str) -> No
         "b/.git:x",
         ".g\u200cit",
         "memlak~1",
+        "a" * 256,
+        "b/" * 2050,
     ],
 )
 def test_the_search_over_many_paths_finds_a_bad_one(path: str) -> None:

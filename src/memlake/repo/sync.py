@@ -37,6 +37,7 @@ from memlake.repo.remotes import (
 )
 from memlake.repo.repo import Progress, Repo
 from memlake.versions import tables
+from memlake.versions.checkout.journal import Goal
 from memlake.versions.sync.root import RefKey, Target
 
 if TYPE_CHECKING:
@@ -203,8 +204,9 @@ def make_clone(
         disk.remove_tree(aside)
     made = Repo(folder if bare else folder / DIR)
     config.note_address(made.dir, made._id, settings.address)
-    if not bare and made.head is not None:
-        made.reset(mode="hard")
+    if not bare:
+        with made._local.verb():
+            versions.update.write_first(made._look())
     return made, fetched
 
 
@@ -235,17 +237,17 @@ def _take_identity(repo: Repo, id: str, salt: bytes) -> None:
 
 
 def _begin_branch(repo: Repo, source: str, name: str) -> None:
-    """The branch that a clone stands on begins where the remote's is; its files are written later."""
+    """The branch that a clone stands on begins where the remote's is. That its files are to be written is planned."""
     history = repo._history
     heads = versions.refs.find(history.db, source, versions.refs.REMOTE)
-    mine = versions.refs.get(history.db, name)
+    mine, action, who = versions.refs.get(history.db, name), f"clone: from {source}", repo._who().name
     with history.db.write():
         for lane, head in (heads or {}).items():
             if head != mine[lane]:
                 old, new = (versions.refs.commit_of(history, oid) for oid in (mine[lane], head))
-                versions.refs.move(history, name, lane, old, new, action=f"clone: from {source}", who=repo._who().name)
-    if not repo._is_bare:
-        versions.rebuild.stand_first(repo._look(), name)
+                versions.refs.move(history, name, lane, old, new, action=action, who=who)
+    if not repo._is_bare and heads and heads["work"]:
+        versions.update.plan_first(repo._local, Goal(heads["work"], name, action, who))
 
 
 def create_bundle(repo: Repo, file: AnyPath, revs: Sequence[str]) -> Bundled:

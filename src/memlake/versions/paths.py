@@ -96,13 +96,18 @@ def unwritable(path: str) -> str | None:
 
 
 def find_unwritable(paths: Iterable[str]) -> str | None:
-    """The first of these paths at which no file may be made here. Searches long lists as one text."""
+    """The first of these paths at which no file may be made here."""
+    return next(iter(list_unwritable(paths)), None)
+
+
+def list_unwritable(paths: Iterable[str]) -> dict[str, str]:
+    """Those of these paths at which no file may be made here, with the reason. Searches long lists as one text."""
     paths = list(paths)
     text = "/" + "\n/".join(paths).lower() + "\n"
     is_suspect = any(part in text for part in _SUSPECT) or ("/." in text and any(dot in text for dot in _SUSPECT_DOTS))
     if not is_suspect and (text.isascii() or not _INVISIBLE.search(text)):
-        return None
-    return next((path for path in paths if unwritable(path)), None)
+        paths = [path for path in paths if len(path) > MAX_PART]
+    return {path: why for path in paths if (why := unwritable(path))}
 
 
 def _unwritable_part(part: str) -> str | None:
@@ -136,6 +141,16 @@ def check(path: str) -> str:
             hint=f"A path starts with one of: {', '.join(f'{name}/' for name in list_rooms())}",
         )
     return f"{room}/{check_file(rest)}"
+
+
+def check_all(paths: Iterable[str]) -> None:
+    """As `check` of each, but a folder that thousands of them share is checked once."""
+    files = []
+    for path in paths:
+        room, _, file = path.partition("/")
+        files.append(file if room in ROOMS else check(path))  # raises
+    if problem := next(file_problems(files), None):
+        refuse([problem])
 
 
 def refuse(problems: Sequence[tuple[str, str]], *, hint: str = "") -> None:

@@ -9,6 +9,7 @@ import stat as modes
 import struct
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from memlake.objects.layout import now
 from memlake.objects.locks import FileLock
 from memlake.records import Change, Conflict, Entry
 from memlake.versions.checkout.pending import Pending, decode
-from memlake.versions.paths import FILES, file_path, find_unwritable, matches, scope, unwritable
+from memlake.versions.paths import FILES, file_path, find_unwritable, list_unwritable, matches, scope, unwritable
 from memlake.versions.trees.codec import maybe_bytes, maybe_entry
 
 MADE_AGAIN = "With .memlake/local.db moved away, HEAD and what is tracked are found again; the stage and undo are not."
 KEPT = 200  # operations
+_GROUP = 4000
 MERGED = "merged"  # the choice of a waiting path on which the sides did not disagree
 NOT_HERE = b""  # in place of a stat: the file was not written, because its content is at a remote only
 _STAT = struct.Struct("<qqqQI")
@@ -200,7 +202,7 @@ class Local:
 
     def find_tracked(self, paths: Iterable[str]) -> dict[str, Tracked]:
         """The rows of those of these paths that are tracked."""
-        return {row[0]: _decode_row(row) for row in self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths)}
+        return _decode_rows(self.db.rows_in(f"{_FILE} WHERE path IN carray(?1)", paths))
 
     def find_unchanged(self, stats: Mapping[str, os.stat_result]) -> dict[str, str]:
         """The oids of those of these files that are tracked and hold what they held when they were read."""
@@ -219,10 +221,10 @@ class Local:
             rows = self.db.rows(f"{_FILE} WHERE path = ?1 OR (path >= ?1 || '/' AND path < ?1 || '0')", (folder,))
         else:
             rows = self.db.rows(_FILE)
-        return {row[0]: _decode_row(row) for row in rows}
+        return _decode_rows(rows)
 
     def list_staged(self) -> dict[str, Tracked]:
-        return {row[0]: _decode_row(row) for row in self.db.rows(f"{_FILE} WHERE staged = 1")}
+        return _decode_rows(self.db.rows(f"{_FILE} WHERE staged = 1"))
 
     def staged_changes(self) -> tuple[Change, ...]:
         rows = sorted(self.list_staged().values(), key=lambda row: row.path)
@@ -233,17 +235,20 @@ class Local:
 
         The mark of a file that is not here stays until a stat takes its place: other content of it is not here either.
         """
+        rest = iter(rows)
         with self.db.write():
-            # A path of history at which no file may be written here is not tracked either.
-            writable = [row for row in rows if not unwritable(row.path)]
-            keep = [
-                (r.path, maybe_bytes(r.entry), r.stat, int(r.racy), int(r.staged), maybe_bytes(r.old), r.about)
-                for r in writable
-                if r.entry is not None or r.staged
-            ]
-            drop = [r.path for r in writable if r.entry is None and not r.staged]
-            self.db.run_many(_PUT, keep)
-            self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", drop)
+            while group := list(islice(rest, _GROUP)):
+                # A path of history at which no file may be written here is not tracked either.
+                unwritable = list_unwritable(row.path for row in group)
+                group = [row for row in group if row.path not in unwritable]
+                keep = [
+                    (r.path, maybe_bytes(r.entry), r.stat, int(r.racy), int(r.staged), maybe_bytes(r.old), r.about)
+                    for r in group
+                    if r.entry is not None or r.staged
+                ]
+                self.db.run_many(_PUT, keep)
+                drop = [r.path for r in group if r.entry is None and not r.staged]
+                self.db.run_in("DELETE FROM file WHERE path IN carray(?1)", drop)
 
     def unstage(self, rows: Iterable[Tracked]) -> tuple[Change, ...]:
         """Put the stage of some rows back to what base has; working files are not touched."""
@@ -367,8 +372,18 @@ def unpack_size_and_time(stat: bytes | None) -> tuple[int, int] | None:
 
 def is_racy(stat: os.stat_result, clock_ns: int) -> bool:
     """Whether a file read just now could still change without its stat changing (git's racy-clean rule)."""
-    slack = _COARSE if stat.st_mtime_ns % 1_000_000_000 == 0 else _FINE
-    return max(stat.st_mtime_ns, stat.st_ctime_ns) > clock_ns - slack
+    return _is_racy(stat.st_mtime_ns, stat.st_ctime_ns, clock_ns)
+
+
+def is_packed_racy(stat: bytes, clock_ns: int) -> bool:
+    """As `is_racy`, of a stat that was packed."""
+    _, mtime, ctime, _, _ = _STAT.unpack(stat)
+    return _is_racy(mtime, ctime, clock_ns)
+
+
+def _is_racy(mtime: int, ctime: int, clock_ns: int) -> bool:
+    slack = _COARSE if mtime % 1_000_000_000 == 0 else _FINE
+    return max(mtime, ctime) > clock_ns - slack
 
 
 def mode_of(stat: os.stat_result) -> int:
@@ -400,7 +415,9 @@ def _check_paths(paths: Iterable[str]) -> None:
         )
 
 
-def _decode_row(row: Row) -> Tracked:
-    path, entry, stat, racy, staged, old, about = row
-    _check_paths((path,))
-    return Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
+def _decode_rows(rows: Sequence[Row]) -> dict[str, Tracked]:
+    _check_paths(row[0] for row in rows)
+    return {
+        path: Tracked(path, maybe_entry(entry), stat, bool(racy), bool(staged), maybe_entry(old), about)
+        for path, entry, stat, racy, staged, old, about in rows
+    }

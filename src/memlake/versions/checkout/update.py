@@ -13,8 +13,10 @@ import os
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from types import MappingProxyType
 
+from memlake.collector import pause_gc
 from memlake.errors import Conflict, Corrupt, Error, NotFound, Purged, Unavailable
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
@@ -25,10 +27,10 @@ from memlake.versions.checkout import journal, worktree
 from memlake.versions.checkout.context import Checkout, read_stamp
 from memlake.versions.checkout.folders import Folders
 from memlake.versions.checkout.journal import Goal, Plan, Rename
-from memlake.versions.checkout.local import NOT_HERE, Local, Tracked, is_racy, pack_stat
+from memlake.versions.checkout.local import NOT_HERE, Local, Tracked, is_packed_racy, pack_stat
 from memlake.versions.history.commits import History
 from memlake.versions.operation import Verb
-from memlake.versions.paths import FILES, file_path, parents, unwritable
+from memlake.versions.paths import FILES, file_path, list_unwritable, parents
 
 Saved = Mapping[str, Entry | None]
 _LATER = "The next command goes on where this one stopped; to go back instead: memlake undo"
@@ -46,6 +48,17 @@ class Written(NamedTuple):
 
     stats: dict[str, tuple[bytes, bool]]
     failed: dict[str, Error]
+
+
+class _Created(NamedTuple):
+    """As Written, before it is known at what time the last of them was."""
+
+    stats: dict[str, bytes]
+    failed: dict[str, Error]
+
+    def judge(self, clock: int) -> Written:
+        stats = {path: (stat, stat != NOT_HERE and is_packed_racy(stat, clock)) for path, stat in self.stats.items()}
+        return Written(stats, self.failed)
 
 
 def move_to(
@@ -87,7 +100,7 @@ def _carry_out(
     ready: Contents | None,
 ) -> None:
     journal.begin(here.local, plan, verb=verb, lasting=bool(changes or writes))
-    with goes_on_later():
+    with goes_on_later(), pause_gc():
         written = write_files(here.history.objects, here.root, writes, ready)
         if written.failed:
             verb.detail = f"{verb.detail} {_UNFINISHED}".strip()
@@ -97,6 +110,44 @@ def _carry_out(
         name = f"{verb.name} {verb.detail.removesuffix(_UNFINISHED)}".strip()
         hint = f"{error.hint}\nTo go back to before it: memlake undo".strip()
         raise type(error)(f"{name} {_say_unwritten(written)}", hint=hint)
+
+
+def plan_first(local: Local, goal: Goal) -> None:
+    """Note that a checkout made just now is to stand on a commit. Until then it has no file, and none is tracked."""
+    journal.begin(local, Plan(goal, moved=True), lasting=True)
+
+
+def write_first(here: Checkout) -> None:
+    """Write the files of a checkout that has none yet, as its plan in the journal says: that of a clone.
+
+    It goes on a few thousand files at a time, so that a million of them do not fill the memory. Whoever finds the plan
+    after a crash finishes it as any other.
+    """
+    local, plan = here.local, journal.find(here.local)
+    if plan is None or plan.goal.commit is None:
+        return
+    failed, waiting = dict[str, Error](), list[tuple[Sequence[Change], _Created]]()
+
+    def put_rows(clock: int) -> None:
+        for changes, created in waiting:
+            local.put(_list_rows(plan, changes, created.judge(clock).stats))
+        waiting.clear()
+
+    files = here.history.scan(here.history.get(plan.goal.commit), FILES)
+    with goes_on_later(), local.db.write(), pause_gc():
+        while changes := [Change(path, None, entry) for path, entry in islice(files, _BATCH_FILES)]:
+            todo, _ = _find_what_is_left(here.history.objects, here.root, changes)
+            created = _write_unflushed(here.history.objects, here.root, todo, None)
+            failed.update(created.failed)
+            put_rows(time.time_ns())  # of the files before these, which nobody can have changed in the same instant
+            waiting.append((changes, created))
+        clock = time.time_ns()
+        _flush(here.root)
+        put_rows(clock)
+        finish(local, None, plan, (), {})
+    if failed:
+        error = next(iter(failed.values()))
+        raise type(error)(f"the clone {_say_unwritten(Written({}, failed))}", hint=error.hint)
 
 
 def plan_forced(goal: Goal, changes: Sequence[Change], saved: Saved, token: str = "") -> Plan:
@@ -147,18 +198,11 @@ def _list_lines(lines: Sequence[str]) -> str:
 
 def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change], stats: Stats) -> None:
     """One transaction: tracked rows, HEAD, base, what waits, what undo needs, no journal."""
-    goal, old, changes = plan.goal, local.base, list(changes)
+    goal, old = plan.goal, local.base
     commit = goal.commit
-    rows = {file_path(change.path): Tracked(file_path(change.path), change.new, None, True) for change in changes}
-    rows.update((row.path, row) for row in plan.rows)
-    written = {file_path(change.path): change.new for change in (*changes, *plan.writes)}
-    for path, (stat, racy) in stats.items():
-        # If uncommitted work was put back into a file, its stat must not stand for what the stage has.
-        if path in rows and rows[path].entry == written.get(path):
-            rows[path] = rows[path]._replace(stat=stat, racy=racy)
     head = f"@{commit}" if goal.head.startswith("@") else goal.head
     with local.db.write():
-        local.put(rows.values())
+        local.put(_list_rows(plan, changes, stats))
         if plan.doing is None or plan.doing != local.state("doing"):  # what waits now has other paths in conflict
             local.clear_doing()
         local.put_conflicts(plan.conflicts)
@@ -168,6 +212,23 @@ def finish(local: Local, verb: Verb | None, plan: Plan, changes: Iterable[Change
             local.log_head(old, commit, None if head.startswith("@") else head, goal.action, goal.who)
         if verb is not None:
             journal.keep(local, verb)
+
+
+def _list_rows(plan: Plan, changes: Iterable[Change], stats: Stats) -> Iterator[Tracked]:
+    """The rows that a plan leaves, each path once."""
+    given = {row.path: row for row in plan.rows}
+    written = {file_path(change.path): change.new for change in plan.writes}
+    for change in changes:
+        path = file_path(change.path)
+        if path in given:
+            written.setdefault(path, change.new)
+        else:
+            # If uncommitted work was put back into a file, its stat must not stand for what the stage has.
+            is_written = path in stats and written.get(path, change.new) == change.new
+            yield Tracked(path, change.new, *(stats[path] if is_written else (None, True)))
+    for path, row in given.items():
+        is_written = path in stats and path in written and row.entry == written[path]
+        yield row._replace(stat=stats[path][0], racy=stats[path][1]) if is_written else row
 
 
 def resume(history: History, local: Local, root: str) -> list[str]:
@@ -227,7 +288,7 @@ def take_back(history: History, local: Local, root: str) -> Plan | None:
         commit = left.commit if plan.token else plan.goal.commit
         writes = _list_writes(local, plan, _changes_to(history, local, commit))
         back = [Change(change.path, change.new, change.old) for change in writes]
-        todo = [change for change in back if _where(history.objects, root, change) == "before"]
+        todo, _ = _find_what_is_left(history.objects, root, back)
         write_files(history.objects, root, [change._replace(new=None) for change in todo])
         written = write_files(history.objects, root, [change for change in todo if change.new is not None])
         tell_unwritten("taking it back", written)
@@ -261,14 +322,13 @@ def _list_writes(local: Local, plan: Plan, changes: Sequence[Change]) -> list[Ch
     staged = local.list_staged()
     wanted = {change.path: change for change in changes if file_path(change.path) not in staged}
     wanted.update((change.path, change) for change in plan.writes)
-    return [change for change in wanted.values() if not unwritable(file_path(change.path))]
+    bad = list_unwritable(map(file_path, wanted))
+    return [change for path, change in wanted.items() if file_path(path) not in bad]
 
 
 def _write_what_is_left(history: History, root: str, wanted: Sequence[Change]) -> tuple[Written, list[str]]:
     """Write those files that are still as before; also returns the paths that were edited since, which are kept."""
-    places = [(change, _where(history.objects, root, change)) for change in wanted]
-    todo = [change for change, place in places if place == "before"]
-    edited = [file_path(change.path) for change, place in places if place == "edited"]
+    todo, edited = _find_what_is_left(history.objects, root, wanted)
     try:
         return write_files(history.objects, root, todo), edited
     except Unavailable as error:
@@ -284,14 +344,22 @@ def _flush(root: str) -> None:
         disk.sync_filesystem(root)
 
 
-def _where(objects: Objects, root: str, change: Change) -> str:
+def _find_what_is_left(objects: Objects, root: str, wanted: Sequence[Change]) -> tuple[list[Change], list[str]]:
+    """Those changes whose files are still as before, and those files that were edited since."""
+    stats = worktree.Stats(root)
+    places = [(change, _where(objects, root, change, stats.find(file_path(change.path)))) for change in wanted]
+    todo = [change for change, place in places if place == "before"]
+    return todo, [file_path(change.path) for change, place in places if place == "edited"]
+
+
+def _where(objects: Objects, root: str, change: Change, stat: os.stat_result | None) -> str:
     """Whether a path is still as before, done, or was edited by someone else."""
     path = file_path(change.path)
-    if worktree.find_stat(root, path) is None:
+    if stat is None:
         return "done" if change.new is None else "before"
-    if change.new is not None and worktree.holds(root, path, change.new, None, True):
+    if change.new is not None and worktree.has_content(root, path, change.new, stat):
         return "done"
-    if change.old is not None and worktree.holds(root, path, change.old, None, True):
+    if change.old is not None and worktree.has_content(root, path, change.old, stat):
         return "before"
     # Cut short while it was written; or, where an undo of an interrupted verb died as well, put back.
     if any(_is_unfinished(objects, root, path, entry) for entry in (change.new, change.old) if entry is not None):
@@ -382,20 +450,25 @@ def unsafe_paths(local: Local, root: str, changes: Sequence[Change], *, over_sta
 def _examine(root: str, changes: Sequence[Change], rows: Mapping[str, Tracked]) -> dict[str, Safety]:
     removed = {file_path(change.path) for change in changes if change.new is None}
     paths = {file_path(change.path): change for change in changes}
-    return {path: _safety(root, change, rows.get(path), removed) for path, change in paths.items()}
+    unwritable, stats, safe = list_unwritable(paths), worktree.Stats(root), Safety(True)
+    return {
+        # Where no file may be, nothing will be written.
+        path: safe if path in unwritable else _safety(root, change, rows.get(path), removed, stats.find(path))
+        for path, change in paths.items()
+    }
 
 
-def _safety(root: str, change: Change, row: Tracked | None, removed: set[str]) -> Safety:
+def _safety(root: str, change: Change, row: Tracked | None, removed: set[str], stat: os.stat_result | None) -> Safety:
     path = file_path(change.path)
-    if unwritable(path):
-        return Safety(True)  # nothing will be written there
     if row is not None and row.staged and row.entry != change.new:
         return Safety(False)
-    stat = worktree.find_stat(root, path)
     if row is not None and stat is not None:
-        if row.entry is not None and worktree.holds(root, path, row.entry, row.stat, row.racy):
+        if row.entry is not None and (
+            (row.stat is not None and not row.racy and pack_stat(stat) == row.stat)
+            or worktree.has_content(root, path, row.entry, stat)
+        ):
             return Safety(True)
-        if row.staged and row.old is not None and worktree.holds(root, path, row.old, None, True):
+        if row.staged and row.old is not None and worktree.has_content(root, path, row.old, stat):
             return Safety(True, True, row.old)
     if stat is None and (change.new is None or _has_room(root, path, removed)):
         # Deleted by hand, or a folder in its place: to remove it loses nothing.
@@ -419,10 +492,13 @@ def _has_room(root: str, path: str, removed: set[str]) -> bool:
 
 def in_the_way(root: str, changes: Sequence[Change]) -> list[str]:
     """Files that are where a new file needs a folder, or in a folder where it must be, and are not removed anyway."""
-    wanted = [path for c in changes if c.new is not None and not unwritable(path := file_path(c.path))]
+    wanted = [file_path(change.path) for change in changes if change.new is not None]
+    if bad := list_unwritable(wanted):
+        wanted = [path for path in wanted if path not in bad]
     removed = {file_path(change.path) for change in changes if change.new is None}
-    folders = {folder for path in wanted for folder in parents(path)}
-    blocking = {folder for folder in folders if worktree.find_stat(root, folder) is not None}
+    folders = {folder for inner in {path.rpartition("/")[0] for path in wanted} for folder in (*parents(inner), inner)}
+    stats = worktree.Stats(root)
+    blocking = {folder for folder in folders if folder and stats.find(folder) is not None}
     for path in wanted:
         if os.path.isdir(f"{root}/{path}") and not os.path.islink(f"{root}/{path}"):
             blocking.update(_files_in(root, path))
@@ -450,15 +526,26 @@ def _files_in(root: str, path: str) -> Iterator[str]:
 def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: Contents | None = None) -> Written:
     """Remove, then create, then flush. One file that cannot be created does not stop the others. Follows no link.
 
-    The one way in which working files are written. On return they are durable. A file whose content is at a remote
-    only is not brought for it: it gets a mark in place of a stat.
+    On return they are durable. A file whose content is at a remote only is not brought for it: it gets a mark in place
+    of a stat.
     """
+    created = _write_unflushed(objects, root, changes, ready)
+    # Read once at the end: only we could have changed a file in the instant after we wrote it.
+    clock = time.time_ns()
+    if changes:
+        _flush(root)
+    return created.judge(clock)
+
+
+def _write_unflushed(objects: Objects, root: str, changes: Sequence[Change], ready: Contents | None) -> _Created:
+    """The one way in which working files are written."""
     # One bad name in history must not keep the other files from their owner.
-    problems = {change.path: unwritable(file_path(change.path)) for change in changes}
-    for change in changes:
-        if (why := problems[change.path]) is not None and change.new is not None:
-            warnings.warn(f"{file_path(change.path)!r} is in history and was not written: {why}.", stacklevel=2)
-    changes = [change for change in changes if problems[change.path] is None]
+    bad = list_unwritable(file_path(change.path) for change in changes)
+    if bad:
+        for change in changes:
+            if (why := bad.get(path := file_path(change.path))) is not None and change.new is not None:
+                warnings.warn(f"{path!r} is in history and was not written: {why}.", stacklevel=2)
+        changes = [change for change in changes if file_path(change.path) not in bad]
     if ready is None:
         _check_sizes(objects, changes)
     staying = _find_staying(objects, root, changes)
@@ -472,24 +559,18 @@ def write_files(objects: Objects, root: str, changes: Sequence[Change], ready: C
             if change.new is None or (change.old is not None and change.new.oid in erased):
                 folders.remove(file_path(change.path))
         folders.tidy()
-        results: dict[str, os.stat_result | Error] = {}
+        created = _Created(dict.fromkeys(map(file_path, staying), NOT_HERE), {})
         for batch in _batches(wanted):
-            results.update(_write_batch(objects, folders, batch, ready or {}))
-    # Read once at the end: only we could have changed a file in the instant after we wrote it.
-    clock = time.time_ns()
-    if changes:
-        _flush(root)
-    failed = {path: error for path, error in results.items() if isinstance(error, Error)}
-    stats = {path: stat for path, stat in results.items() if not isinstance(stat, Error)}
-    written = {path: (pack_stat(stat), is_racy(stat, clock)) for path, stat in stats.items()}
-    return Written(written | {file_path(path): (NOT_HERE, False) for path in staying}, failed)
+            _write_batch(objects, folders, batch, ready or {}, created)
+    return created
 
 
 def _find_staying(objects: Objects, root: str, changes: Sequence[Change]) -> set[str]:
     """Tree paths of files whose content is at a remote only, and stays there because no file is in their place."""
     away = objects.find_away(change.new.oid for change in changes if change.new is not None)
-    found = {change.path for change in changes if change.new is not None and change.new.oid in away}
-    return {path for path in found if worktree.find_stat(root, file_path(path)) is None}
+    found = [change.path for change in changes if change.new is not None and change.new.oid in away]
+    bad, stats = list_unwritable(map(file_path, found)), worktree.Stats(root)
+    return {path for path in found if file_path(path) in bad or stats.find(file_path(path)) is None}
 
 
 def check_bytes(here: Checkout, changes: Sequence[Change]) -> Contents:
@@ -518,7 +599,7 @@ def _check_sizes(objects: Objects, changes: Sequence[Change]) -> set[str]:
         if sizes.get(entry.oid, entry.size) != entry.size:
             raise Corrupt(
                 f"the history records {entry.size:,} bytes for {file_path(path)!r}, but object {entry.oid[:10]} has "
-                f"{sizes[entry.oid]:,}. No file was changed.",
+                f"{sizes[entry.oid]:,}. The file was not written.",
                 hint="Run memlake fsck --full.",
             )
     return set(sizes)
@@ -538,10 +619,8 @@ def _batches(changes: list[Change]) -> Iterator[list[Change]]:
         yield batch
 
 
-def _write_batch(
-    objects: Objects, folders: Folders, batch: list[Change], ready: Contents
-) -> dict[str, os.stat_result | Error]:
-    """The stat of each file, or why it could not be created."""
+def _write_batch(objects: Objects, folders: Folders, batch: list[Change], ready: Contents, created: _Created) -> None:
+    """Create files, and note the stat of each, or why it could not be created."""
     small = {c.new.oid for c in batch if c.new is not None and not is_large(c.new.size)}
     contents = dict(ready)
     try:
@@ -550,20 +629,19 @@ def _write_batch(
         raise
     except Error:
         pass  # each is read by itself below, so that the error is reported for its path
-    results: dict[str, os.stat_result | Error] = {}
     for change in batch:
         assert change.new is not None
         path = file_path(change.path)
         try:
             # Replace files one by one, as git does: to empty a folder first and fill it after is far slower on ext4.
-            results[path] = folders.create(objects, path, change.new, contents.get(change.new.oid), replaces=change.old)
+            stat = folders.create(objects, path, change.new, contents.get(change.new.oid), replaces=change.old)
+            created.stats[path] = pack_stat(stat)
         except Unavailable:
             raise
         except Error as error:
-            results[path] = error
+            created.failed[path] = error
         except FileNotFoundError as error:
-            results[path] = NotFound(f"{error.filename or 'its folder'} was removed while it was being written.")
-    return results
+            created.failed[path] = NotFound(f"{error.filename or 'its folder'} was removed while it was being written.")
 
 
 def target_changes(history: History, local: Local, target: Commit | None) -> tuple[Change, ...]:

@@ -262,14 +262,44 @@ def _link_problem(root: str, path: str, target: str) -> str | None:
 
 def find_stat(root: str, path: str) -> os.stat_result | None:
     """The stat of a working file; None if there is none, or if it is a folder."""
-    # What is behind a link, or outside of the root, is not a working file, even if local.db says that it is tracked.
-    if unwritable(path) or any(os.path.islink(f"{root}/{folder}") for folder in parents(path)):
-        return None
-    try:
-        stat = os.lstat(f"{root}/{path}")
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    return None if modes.S_ISDIR(stat.st_mode) else stat
+    return None if unwritable(path) else Stats(root).find(path)
+
+
+class Stats:
+    """Stats of many working files in one pass: a folder that thousands of them share is looked at once.
+
+    The caller knows that a file may have the paths (`list_unwritable`), and makes another for a later pass.
+    """
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._folders = {"": True}
+
+    def find(self, path: str) -> os.stat_result | None:
+        """The stat of a working file; None if there is none, or if it is a folder."""
+        # What is behind a link, or outside of the root, is no working file, even if local.db says that it is tracked.
+        if not self._is_folder(path.rpartition("/")[0]):
+            return None
+        try:
+            stat = os.lstat(f"{self._root}/{path}")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return None if modes.S_ISDIR(stat.st_mode) else stat
+
+    def _is_folder(self, path: str) -> bool:
+        """Whether a path is a folder and no link, and so is all above it."""
+        if (known := self._folders.get(path)) is not None:
+            return known
+        is_folder = True
+        for folder in (*parents(path), path):
+            if folder not in self._folders:
+                try:
+                    is_folder = is_folder and modes.S_ISDIR(os.lstat(f"{self._root}/{folder}").st_mode)
+                except (FileNotFoundError, NotADirectoryError):
+                    is_folder = False
+                self._folders[folder] = is_folder
+            is_folder = self._folders[folder]
+        return is_folder
 
 
 def find_small_text(root: str, path: str) -> str | None:
@@ -289,6 +319,11 @@ def holds(root: str, path: str, entry: Entry, stat: bytes | None, racy: bool) ->
         return False
     if stat is not None and not racy and pack_stat(current) == stat:
         return True
+    return has_content(root, path, entry, current)
+
+
+def has_content(root: str, path: str, entry: Entry, current: os.stat_result) -> bool:
+    """Whether a working file, whose stat is this, has exactly this content. Reads it if its size can be right."""
     if modes.S_ISLNK(current.st_mode) != (entry.kind == "link"):
         return False
     if entry.kind == "file" and current.st_size != entry.size:

@@ -21,7 +21,7 @@ from memlake.objects.store import Objects
 from memlake.records import Author, Change, Commit, Entry, Lane
 from memlake.versions import tables
 from memlake.versions.kinds import BUILT_IN, Kind, kind_at
-from memlake.versions.paths import check, parents
+from memlake.versions.paths import check_all, parents
 from memlake.versions.trees import codec, tree
 from memlake.versions.trees.nodes import Gone, Nodes
 
@@ -306,6 +306,7 @@ class History:
 
         Its bytes must be canonical, its parents here and of its lane, and its changes must lead from the first parent's
         tree to its own; if not, it raises and nothing is written. `seq` is for a rescue, which keeps old numbers.
+        Returns it with all of its changes, even if they are so many that they are an object of their own.
         """
         commit = codec.decode_commit(data)
         if self.has(commit.oid):
@@ -319,8 +320,9 @@ class History:
         changes = self.changes(commit)
         if not codec.is_sound(commit._replace(changes=changes)):
             raise Corrupt(f"the changes of commit {commit.oid} are not written as such. It was not taken in.")
+        check_all(change.path for change in changes)
         for change in changes:
-            if kind_at(check(change.path)).lane != commit.lane:
+            if kind_at(change.path).lane != commit.lane:
                 raise Corrupt(f"commit {commit.oid} changes {change.path!r}, which is of the other lane.")
         edits = {change.path: change.new for change in changes}
         if clash := self.find_clash(parents[0] if parents else None, edits) if commit.lane == "work" else None:
@@ -330,7 +332,8 @@ class History:
             raise Corrupt(f"the changes of commit {commit.oid} do not lead to its tree. It was not taken in.")
         self.nodes.write(planned.nodes, keep=commit.lane == "work")
         other = self.find_other(commit)
-        return self._insert(commit, data, parents, self.seq(other) if other else None, seq or next_seq(self.db))
+        stored = self._insert(commit, data, parents, self.seq(other) if other else None, seq or next_seq(self.db))
+        return stored._replace(changes=changes)
 
     def _insert(self, commit: Commit, data: bytes, parents: tuple[Commit, ...], other: int | None, seq: int) -> Commit:
         digest = hashlib.sha256(data).digest()

@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from memlake.collector import pause_gc
 from memlake.errors import Corrupt, Denied, InvalidInput, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import tables as object_tables
@@ -77,7 +78,8 @@ def fetch(
     check_repo(history, remote, state.root, mirror.root())
     check_needs(history, remote, state.root)
     found = found._replace(purged=obey_purges(history, remote, state.root, obey, dry_run=dry_run))
-    return _take_in(history, link, state, found, progress, dry_run=dry_run)
+    with pause_gc():
+        return _take_in(history, link, state, found, progress, dry_run=dry_run)
 
 
 def check_repo(history: History, remote: Remote, root: Root, before: Root | None) -> None:

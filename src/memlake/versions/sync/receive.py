@@ -16,6 +16,7 @@ import msgpack
 
 from memlake.errors import Corrupt, NotFound
 from memlake.named_tuple import NamedTuple
+from memlake.objects import tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.packs import (
     CHUNKED,
@@ -125,9 +126,11 @@ def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, w
             # What memories are, and what has other objects in it, is no content of a file.
             limit = None if batch.lane == 1 else below
             near = [one for one in records if one.oid in chunks or _is_near(one, limit)]
-            lacking = objects.find_missing(record.oid.hex() for record in near)
-            lacking -= objects.find_purged(lacking)  # a pack that holds what was erased here does not come whole
-            wants = [record for record in near if record.oid.hex() in lacking]
+            lacking = {record.oid for record in near}
+            lacking -= tables.list_present(objects.db, lacking)
+            # A pack that holds what was erased here does not come whole.
+            lacking -= {row[0] for row in tables.list_tombstones_of(objects.db, lacking)}
+            wants = [record for record in near if record.oid in lacking]
             if wants and sum(record.length for record in wants) >= _MOSTLY * pack.size and len(wants) == len(records):
                 whole.append(pack._replace(footer=b""))
             elif wants:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from memlake.errors import Corrupt
@@ -77,18 +78,20 @@ class Taker:
         named, said = sorted(self._named | self._sizes.keys()), self._sizes
         self._named, self._sizes = set(), {}
         for group in _groups(named):
-            sizes = self._objects.sizes(oid.hex() for oid in group)
-            missing = {oid.hex() for oid in group} - sizes.keys()
-            missing -= self._objects.find_purged(missing)
-            for oid in group:
-                if oid.hex() in missing and oid in said:
+            sizes: dict[bytes, int] = dict(object_tables.list_sizes(self._db, group))
+            missing = set(group) - sizes.keys()
+            if missing:
+                missing -= {row[0] for row in object_tables.list_tombstones_of(self._db, missing)}
+            for oid in missing:
+                if oid in said:
                     self._sizes[oid] = said[oid]
-                elif oid.hex() in missing:
+                else:
                     self._named.add(oid)
-                elif oid in said and sizes.get(oid.hex(), said[oid]) != said[oid]:
+            for oid, size in sizes.items():
+                if said.get(oid, size) != size:
                     raise Corrupt(
-                        f"a commit says that object {oid.hex()[:10]} has {said[oid]:,} bytes, but it has "
-                        f"{sizes[oid.hex()]:,}. Nothing was changed."
+                        f"a commit says that object {oid.hex()[:10]} has {said[oid]:,} bytes, but it has {size:,}. "
+                        "Nothing was changed."
                     )
 
     def _add_pack(self, name: str, size: int, records: Sequence[Record]) -> None:
@@ -133,10 +136,10 @@ class Taker:
 
     def _put(self, rows: Iterable[Sequence[Any]]) -> None:
         """Store rows but those of what was purged here."""
-        listed = list(rows)
+        listed = sorted(rows, key=itemgetter(0))  # by oid, as they lie in the database
         for row in listed:
-            links = row[8] or b""
-            self._named.update(links[at : at + 32] for at in range(0, len(links), 32))
+            if links := row[8]:
+                self._named.update(links[at : at + 32] for at in range(0, len(links), 32))
         for group in _groups(listed):
             dead = {row[0] for row in object_tables.list_tombstones_of(self._db, [row[0] for row in group])}
             object_tables.put_objects(self._db, [row for row in group if row[0] not in dead])

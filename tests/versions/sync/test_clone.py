@@ -1,0 +1,88 @@
+"""The files of a clone: written in groups, finished by whoever comes next, never over what somebody put there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.errors import Nothing
+from memlake.objects import disk
+from memlake.repo import Repo
+from memlake.versions.checkout import update
+from tests.versions.sync.conftest import files_of
+
+
+def stop_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Stop at the creation of that many files."""
+    left = iter(range(number))
+
+    def stop(step: str) -> None:
+        if step == "create" and next(left, None) is None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(disk, "hook", stop)
+
+
+def working_files(repo: Repo) -> dict[str, bytes]:
+    root = Path(repo.root)
+    return {name: (root / name).read_bytes() for name in files_of(root) if not name.startswith(".memlake")}
+
+
+def test_a_clone_whose_files_come_in_many_groups_is_whole_and_clean(
+    ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours.push()
+    monkeypatch.setattr(update, "_BATCH_FILES", 4)
+    with ml.clone(tmp_path / "remote", tmp_path / "theirs") as theirs:
+        assert working_files(theirs) == working_files(ours)
+        status = theirs.status()
+        assert not (status.staged or status.unstaged or status.untracked)
+        assert theirs.upkeep.fsck().ok
+
+
+def test_a_clone_is_no_operation_and_the_log_of_head_says_where_it_came_from(ours: Repo, tmp_path: Path) -> None:
+    ours.push()
+    with ml.clone(tmp_path / "remote", tmp_path / "theirs") as theirs:
+        with pytest.raises(Nothing, match="nothing to undo"):
+            theirs.undo()
+        (move,) = theirs._local.head_moves()
+        assert move[:3] == (None, ours.head, "main") and move[4] == "clone: from origin/main"
+
+
+@pytest.mark.parametrize("number", [0, 7, 30])
+def test_a_clone_that_was_stopped_while_it_wrote_files_is_finished_by_the_next_verb(
+    ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    ours.push()
+    monkeypatch.setattr(update, "_BATCH_FILES", 4)
+    stop_at(monkeypatch, number)
+    with pytest.raises(KeyboardInterrupt):
+        ml.clone(tmp_path / "remote", tmp_path / "theirs")
+    monkeypatch.setattr(disk, "hook", None)
+    mine = tmp_path / "theirs/many/39.txt"
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_bytes(b"mine\n")
+    with ml.open(tmp_path / "theirs") as theirs:
+        with pytest.warns(UserWarning, match="finished the interrupted clone: from origin/main"):
+            status = theirs.status()
+        assert [change.path for change in status.unstaged] == ["files/many/39.txt"] and not status.untracked
+        assert working_files(theirs) == working_files(ours) | {"many/39.txt": b"mine\n"}
+
+
+def test_a_file_that_somebody_puts_into_the_folder_of_a_clone_under_way_is_kept(
+    ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours.push()
+    monkeypatch.setattr(update, "_BATCH_FILES", 4)
+    mine = tmp_path / "theirs/many/39.txt"
+
+    def write(step: str) -> None:
+        if step == "create" and not mine.exists() and mine.parent.exists():
+            mine.write_bytes(b"mine\n")
+
+    monkeypatch.setattr(disk, "hook", write)
+    with ml.clone(tmp_path / "remote", tmp_path / "theirs") as theirs:
+        assert mine.read_bytes() == b"mine\n"
+        assert [change.path for change in theirs.status().unstaged] == ["files/many/39.txt"]
