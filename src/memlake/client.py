@@ -21,6 +21,7 @@ from memlake.calls import refuse_unknown
 from memlake.errors import NotFound, Unavailable
 from memlake.memories.forget import Choice
 from memlake.memories.memories import Draft
+from memlake.memories.recalls import Teller
 from memlake.memories.record import check_agent, check_text
 from memlake.memories.search import Query, build_query
 from memlake.repo import Repo, init, open_for_memories
@@ -132,7 +133,10 @@ class Agent:
         """
         refuse_unknown("search_memory", how, _SEARCH, _MEANT)
         narrowed = {"memory_type": memory_type, "min_importance": min_importance, **how}
-        return self.memories.search(build_query(self.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed))
+        asked = build_query(self.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
+        hits = self.memories.search(asked)
+        self.memories.note_told(asked, hits, Teller("python", self.session_id or "", self.agent_id))
+        return hits
 
     def get_memory(self, memory_id: str) -> dict[str, Any]:
         """One memory with all its fields."""

@@ -93,6 +93,9 @@ class Settings:
     memory_secrets: str = _data(
         "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
     )
+    memory_recalls: int = _data(
+        10_000, "how many records of what was told to whom are kept on this machine; 0 for none", least=0
+    )
     hook_categories: str = _data(
         "preferences,conventions,learnings", "the categories that a coding agent's session starts with; * for all"
     )

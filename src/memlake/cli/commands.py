@@ -82,6 +82,11 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
     "Memory": {
         "remember": ("memlake.cli.memory.remember", "Store one fact for later."),
         "recall": ("memlake.cli.memory.recall", "Find what was remembered."),
+        "why": ("memlake.cli.memory.why", "Show when a memory was told, to whom and why."),
+        "why-not": ("memlake.cli.memory.why", "Show what keeps a memory from being told."),
+        "recalls": ("memlake.cli.memory.why", "List what was told on this machine."),
+        "recall-diff": ("memlake.cli.memory.why", "Show whose answers differ between two branches or models."),
+        "recall-test": ("memlake.cli.memory.why", "Ask golden questions, and check the answers."),
         "memory": ("memlake.cli.memory.group", "Look at memories, change, forget and restore them."),
         "state": ("memlake.cli.memory.state", "Read and change what agents keep under keys."),
         "mcp": ("memlake.mcp.command", "Serve memories to agents over MCP, or set up a client."),

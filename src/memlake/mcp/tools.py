@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.mcp.workspace import SOURCE, Desk, Who, search_for, shape_hits, within
+from memlake.mcp.workspace import SOURCE, Desk, Who, Wish, answer, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Outcome
 from memlake.memories.search import Query, build_query, iso, seen_by
@@ -84,7 +84,7 @@ def search_memory(
     narrowed: Result = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
     narrowed |= {"min_score": min_score} | {"metadata": metadata or {}, "project": project}
     asked = build_query(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
-    return shape_hits(search_for(desk.on(who, branch), asked, agent_id, "agent_id"), max_tokens, "memory_id")
+    return answer(desk.on(who, branch), who, asked, Wish("agent_id", "memory_id", agent_id, max_tokens))
 
 
 def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -> Result:
@@ -203,7 +203,7 @@ def memory_search(
         metadata=metadata or {},
         project=project,
     )
-    return shape_hits(search_for(desk.on(who, branch), asked, agentId, "agentId"), max_tokens, "id")
+    return answer(desk.on(who, branch), who, asked, Wish("agentId", "id", agentId, max_tokens))
 
 
 def memory_update(

@@ -9,6 +9,7 @@ from typing import Any
 
 from memlake.memories import search
 from memlake.memories.memories import Memories
+from memlake.memories.recalls import Teller
 from memlake.memories.search import EVERYONE, Hits, Query, count_fitting
 from memlake.named_tuple import NamedTuple
 from memlake.objects.forks import Mutex
@@ -62,9 +63,20 @@ def within(results: list[dict[str, Any]], max_tokens: int | None) -> dict[str, A
     return body
 
 
-def shape_hits(hits: Hits, max_tokens: int | None, name: str) -> dict[str, Any]:
-    """What a search answers: hits with their id under `name`, the mode that was used, and notes."""
-    body = within([{name: hit["memory_id"], **brief(hit)} for hit in hits], max_tokens)
+class Wish(NamedTuple):
+    """How an agent asks: the names of its parameters for the owner and the id, and the room for the answer."""
+
+    owner: str
+    id: str
+    asked: str | None
+    max_tokens: int | None
+
+
+def answer(memories: Memories, who: Who, query: Query, wish: Wish) -> dict[str, Any]:
+    """What a search answers: hits, the mode that was used, and notes. A record of it is kept."""
+    hits = search_for(memories, query, wish.asked, wish.owner)
+    body = within([{wish.id: hit["memory_id"], **brief(hit)} for hit in hits], wish.max_tokens)
+    memories.note_told(query, hits, Teller("mcp", who.session_id or "", who.agent_id), kept=len(body["results"]))
     return {**body, "mode": hits.mode, **({"notes": list(hits.notes)} if hits.notes else {})}
 
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         kind,
         lineage,
         memories,
+        recall_tests,
+        recalls,
         record,
         redact,
         remember,
@@ -31,11 +33,13 @@ if TYPE_CHECKING:
         stats,
         timeline,
         transfer,
+        why,
     )
 
 __all__ = [
     "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
-    "import_records", "kind", "lineage", "memories", "record", "redact", "remember", "resources", "review", "rules",
-    "search", "state", "stats", "timeline", "transfer",
+    "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
+    "record", "redact", "remember", "resources", "review", "rules",
+    "search", "state", "stats", "timeline", "transfer", "why",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import tempfile
 import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
@@ -14,6 +17,7 @@ from memlake.memories import branch_expiry, embed, record
 from memlake.memories import search as memory_search
 from memlake.memories import store as memory_store
 from memlake.memories.context import MemoryContext
+from memlake.memories.recalls import Teller
 from memlake.memories.record import Memory, Outcome, State, Updated
 from memlake.memories.resources import Shared
 from memlake.memories.search import EVERYONE, Hits, Query
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from memlake.memories.state import SetState
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Origin, Version
+    from memlake.memories.why import Gate, Told
 
 
 _BATCH = 32  # memories that get their vectors at once
@@ -148,6 +153,7 @@ class Memories:
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
         report = later.forget.purge(self.context, self.shared.access, memory_id, reason=reason)
+        self.shared.recalls.forget([memory_id])
         self._forget_written()
         return report
 
@@ -178,6 +184,19 @@ class Memories:
         self.shared.access.note(uuid.UUID(hit["memory_id"]).bytes for hit in hits)
         self.shared.wake()
         return hits
+
+    def note_told(self, query: Query, hits: Hits, teller: Teller, *, kept: int | None = None) -> None:
+        """Keep a record of what a door told somebody: of these hits the first `kept`, the rest did not fit."""
+        self.shared.recalls.note(later.why.describe_recall(self.context, query, hits, teller, kept))
+
+    def why(self, memory_id: str, session: str | None = None) -> list[Told]:
+        """Every record of when a memory was told, newest first."""
+        return later.why.list_told(self.shared.recalls, record.check_id(memory_id), session)
+
+    def why_not(self, memory_id: str, query: Query, *, session: str = "", max_tokens: int | None = None) -> list[Gate]:
+        """What keeps a memory from being told in answer to a question; nothing where it is told."""
+        asker = later.why.Asker(session, max_tokens)
+        return later.why.find_gates(self.context, self.shared.recalls, record.check_id(memory_id), query, asker)
 
     def get(self, memory_id: str) -> Memory:
         return memory_store.get(self.context, record.check_id(memory_id))
@@ -250,6 +269,24 @@ class Memories:
         branch_expiry.check(self.context.here, later.branches.check_name(branch))
         refs.get(self.context.here.history.db, branch)
         return Memories(dataclasses.replace(self.context, branch=branch), self.shared)
+
+    @contextlib.contextmanager
+    def with_model(self, provider: str) -> Iterator[Memories]:
+        """The same memories searched with another embedder, "none" for none: in an index of its own, for as long."""
+        settings = self.context.settings.replace(embedding_provider=provider, embedding_model="")
+        with tempfile.TemporaryDirectory(prefix="memlake-") as folder:
+            shared = type(self.shared)(Path(folder), self.context.here.history, self.context.here.local, settings)
+            try:
+                context = dataclasses.replace(
+                    self.context, index=shared.index, settings=settings, vector_of=shared.vector_of
+                )
+                other = Memories(context, shared)
+                other.follow()
+                while other.embed_pending():
+                    pass
+                yield other
+            finally:
+                shared.close()
 
     def create_branch(self, name: str, *, ttl_seconds: float | None = None, description: str = "") -> MemoryBranch:
         return later.branches.create_branch(self.context, name, ttl_seconds=ttl_seconds, description=description)

@@ -18,6 +18,7 @@ from memlake.memories import embed
 from memlake.memories.access_counts import Access
 from memlake.memories.context import describe_spare, spare_index
 from memlake.memories.embed import Sources, Worker
+from memlake.memories.recalls import Recalls
 from memlake.objects.forks import Mutex
 from memlake.versions import tables
 from memlake.versions.checkout.local import Local
@@ -38,6 +39,7 @@ class Shared:
         self._spare = contextlib.ExitStack()  # an index for this process, where the disk has no room for one
         self.index = self._open_index(folder / "index", history)
         self.access = Access(local, settings.access_flush_seconds)
+        self.recalls = Recalls(folder, settings.memory_recalls)
         sources = Sources(history, self.index, self.embeddings, self.embedder)
         self.sources = sources
         self.worker = Worker(sources, size=settings.embedding_batch_size, seconds=settings.embedding_flush_seconds)
@@ -123,7 +125,9 @@ class Shared:
 
     def close(self) -> None:
         with self._spare as parts:  # all of them, whatever one of them raises; the last first
-            for close in (self.embeddings.close, self.index.close, self.sources.give_back, self.access.close):
+            for close in (
+                self.embeddings.close, self.index.close, self.sources.give_back, self.access.close, self.recalls.close,
+            ):  # fmt: skip
                 parts.callback(close)
             parts.callback(self.worker.close)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -12,10 +13,11 @@ from memlake.index.index import Found, IndexQuery
 from memlake.index.rank import Boosts, Scored
 from memlake.index.rows import Filter, Shown
 from memlake.index.terms import ASKED, hash_term, mark
-from memlake.memories import branch_expiry, embed, index_sync, record
+from memlake.memories import branch_expiry, embed, index_sync, recalls, record
 from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext, heals, reads
 from memlake.memories.kind import memory_path
+from memlake.memories.recalls import Candidate
 from memlake.memories.record import Memory
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
@@ -28,6 +30,7 @@ SEES = ("branch", "branch-only", "main")  # what a search on a branch sees: all 
 EVERYONE = "*"
 PER_TOKEN = 4  # characters a token stands for, roughly
 _ONE_PROJECT = 'Only memories of this project and of none were searched; project "*" searches all.'
+_NEXT = 20  # of the next best, which are noted beside what is told
 _FAR = 0.2  # the cosine below which two texts have nothing to do with each other
 _NOTHING = Shown(seq=0)  # the trunk before its first commit
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
@@ -101,6 +104,8 @@ class Hits(list[Hit]):
 
     mode: str = "hybrid"
     notes: tuple[str, ...] = ()
+    missed: tuple[Candidate, ...] = ()  # the next best, and those below a floor
+    head = ""  # the newest memory commit that was seen
 
 
 def search(context: MemoryContext, query: Query) -> Hits:
@@ -114,13 +119,21 @@ def search(context: MemoryContext, query: Query) -> Hits:
             f"A search gives at most {most} hits (setting search.max_results); {query.limit} were asked for.",
         )
     if query.min_score:
-        near = Hits(hit for hit in hits if hit["similarity_score"] >= query.min_score)
-        hits = _with_notes(near, hits.mode, hits.notes)
+        hits = _keep_near(hits, query.min_score)
     if is_unasked and not hits:
         hits.notes += (_ONE_PROJECT,)
     if notice := context.index.take_notice():
         hits.notes += (notice,)
     return hits
+
+
+def _keep_near(hits: Hits, least: float) -> Hits:
+    """The hits with at least this score; the others are missed."""
+    near = Hits(hit for hit in hits if hit["similarity_score"] >= least)
+    far = [hit for hit in hits if hit["similarity_score"] < least]
+    below = tuple(one._replace(gate=recalls.FLOOR) for one in recalls.describe_hits(far))
+    near.missed, near.head = below + hits.missed, hits.head
+    return _with_notes(near, hits.mode, hits.notes)
 
 
 def _fits(scores: Sequence[Scored]) -> bool:
@@ -153,6 +166,7 @@ def _search_checked(context: MemoryContext, query: Query) -> Hits:
         head = context.head()
         hits = _search(context, query)
         hits.notes += context.notes
+        hits.head = head.oid if head else ""
         strays = _find_strays(context, query, hits, head)
         if strays:  # perhaps the index has followed a commit that came meanwhile
             now = context.head()
@@ -161,7 +175,9 @@ def _search_checked(context: MemoryContext, query: Query) -> Hits:
             strays = _find_strays(context, query, hits, now)
         if not strays:
             return hits
-    return _with_notes(Hits(hit for hit in hits if hit["memory_id"] not in strays), hits.mode, hits.notes)
+    sound = Hits(hit for hit in hits if hit["memory_id"] not in strays)
+    sound.missed, sound.head = hits.missed, hits.head
+    return _with_notes(sound, hits.mode, hits.notes)
 
 
 def _find_strays(context: MemoryContext, query: Query, hits: Hits, head: Commit | None) -> set[str]:
@@ -182,6 +198,7 @@ def _search(context: MemoryContext, query: Query) -> Hits:
             (),
         )
     asked = _build_asked(context, query)
+    asked = asked._replace(most=asked.most + _NEXT)
     vector, model, notes = _query_vector(context, query)
     asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
     found = context.index.search(asked)
@@ -191,10 +208,17 @@ def _search(context: MemoryContext, query: Query) -> Hits:
     if query.mode == "semantic" and used != "semantic" and not notes:
         notes = (f"Searched by words only: {_no_meaning(context, vector is not None)}.",)
     notes, scores = notes or _without_vector(context, model), [one.scored for one in found]
+    gate, end = recalls.RANK, asked.most - _NEXT
     if scores and not _fits(scores):
         notes += (f"Nothing is near to it; the nearest has a score of {_nearest(scores):.2f}.",)
-        found = []
-    return _with_notes(Hits(_build_hits(context, found[query.offset :])), used, notes)  # the pages before are not read
+        gate, end = recalls.FLOOR, 0
+    hits = Hits(_build_hits(context, found[query.offset : end]))  # the pages before are not read
+    hits.missed = tuple(_describe_missed(one, gate) for one in found[end:])
+    return _with_notes(hits, used, notes)
+
+
+def _describe_missed(one: Found, gate: str) -> Candidate:
+    return Candidate(str(uuid.UUID(bytes=one.key)), one.oid.hex(), round(one.scored.likeness, 4), name_arms(one), gate)
 
 
 def _without_vector(context: MemoryContext, model: str) -> tuple[str, ...]:
@@ -393,11 +417,15 @@ def count_fitting(lengths: Iterable[int], max_tokens: int | None) -> int:
 
 
 def build_hit(memory: Memory, one: Found) -> Hit:
+    return Hit(fields(memory), similarity_score=round(one.scored.likeness, 4), why=name_arms(one))
+
+
+def name_arms(one: Found) -> dict[str, float]:
+    """What each arm of the search gave a row, and what it ranks by."""
     score = one.scored
     parts = {"words": score.words, "grams": score.grams, "vectors": score.vectors, "neighbours": score.neighbours}
     why = {name: round(value, 4) for name, value in parts.items() if value}
-    why |= {"boost": round(score.boost, 4), "rank": round(score.score, 4)}
-    return Hit(fields(memory), similarity_score=round(score.likeness, 4), why=why)
+    return why | {"boost": round(score.boost, 4), "rank": round(score.score, 4)}
 
 
 def fields(memory: Memory) -> dict[str, Any]:

@@ -13,9 +13,12 @@ from memlake.views.style import Style
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
+    from memlake.memories.recall_tests import ChangedAnswer
+    from memlake.memories.recalls import Recall
     from memlake.memories.review import Age, Decided, Doubt
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Version
+    from memlake.memories.why import Told
 
 
 INDENT = " " * 6
@@ -108,6 +111,57 @@ def index_lines(found: Stats) -> list[str]:
 
 def shorten_memory(memory: Memory) -> str:
     return clean(parts.timeline.shorten(memory))
+
+
+def shorten_text(text: str, most: int = 60) -> str:
+    """A text in one line, harmless."""
+    line = " ".join(text.split())
+    return clean(line if len(line) <= most else f"{line[: most - 1]}…")
+
+
+def told_line(style: Style, one: Told) -> Iterator[str]:
+    """When a memory was told, to whom, at which place, and what each arm of the search gave it."""
+    recall = one.recall
+    whom = "".join(
+        f"  {name} {clean(value)}" for name, value in (("session", recall.session), ("to", recall.agent)) if value
+    )
+    yield f"{style.paint(f'{recall.number:>6}', 'id')}  {words.stamp(recall.time)}  {recall.surface}{whom}"
+    yield f"        asked: {shorten_text(recall.question, 100) or '(nothing: the newest)'}"
+    arms = "  ".join(f"{arm} {value:.3f}" for arm, value in one.candidate.arms.items())
+    score = f"  score {one.candidate.score:.2f}" if arms else ""
+    yield style.paint(f"        place {one.place} of {one.of}{score}  {arms}".rstrip(), "dim")
+
+
+def recall_lines(style: Style, recall: Recall, texts: Mapping[str, str]) -> Iterator[str]:
+    """A record whole: what was told, word for word, and what was kept back by which gate."""
+    yield f"{style.paint(f'recall {recall.number}', 'bold')}  {words.stamp(recall.time)}  {recall.surface}"
+    facts = {"asked": recall.question, "session": recall.session, "agent": recall.agent, "project": recall.project}
+    facts |= {"branch": recall.branch, "mode": recall.mode, "tokens": str(recall.tokens)}
+    yield from (f"{name + ':':<9}{shorten_text(value, 200)}" for name, value in facts.items() if value)
+    if recall.asked:
+        yield f"narrowed: {field_text(dict(recall.asked))}"
+    yield from (clean(note) for note in recall.notes)
+    for at, one in enumerate(recall.candidates, 1):
+        gate = "" if one.gate == "told" else f"  not told: {one.gate}"
+        yield f"{at:>4}. {paint_id(style, one.memory_id)}  {one.score:.2f}{style.paint(gate, 'removed')}"
+        if one.gate == "told":
+            said = texts.get(one.memory_id, "(purged since)")
+            yield from (f"{INDENT}{line}" for line in wrap_text(said, style.width - len(INDENT)))
+
+
+def change_lines(style: Style, change: ChangedAnswer) -> Iterator[str]:
+    """A question that two sides answer differently."""
+    yield style.paint(clean(change.ask), "bold")
+    for mark, color, answers in (("-", "removed", change.lost), ("+", "added", change.gained)):
+        yield from (
+            style.paint(f"  {mark} {one.memory_id[-_SHORT:]}  {shorten_text(one.content, 80)}", color)
+            for one in answers
+        )
+    for was, now in change.changed:
+        yield style.paint(f"  - {was.memory_id[-_SHORT:]}  {shorten_text(was.content, 80)}", "removed")
+        yield style.paint(f"  + {now.memory_id[-_SHORT:]}  {shorten_text(now.content, 80)}", "added")
+    if change.moved:
+        yield style.paint("    in another order", "dim")
 
 
 def doubt_lines(style: Style, one: Doubt) -> Iterator[str]:
