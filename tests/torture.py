@@ -47,7 +47,10 @@ PARTS = {
     ),
     "writers": Part(
         "many processes write at once",
-        _reliability("writers", "memory_writers", "dataset_writers", "dataset_memory", "gc", "load"),
+        (
+            *_reliability("writers", "memory_writers", "dataset_writers", "dataset_memory", "gc", "load"),
+            "tests/versions/sync/test_join.py",
+        ),
         jobs="0",
     ),
     "flips": Part("flipped bits and damaged files", _reliability("flips", "dataset_damage", "memory_index")),

@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -257,6 +257,28 @@ class PackWriter:
         with disk.named_errors("writing a pack"):
             disk.write_all(self._fd, self._buffer)
         self._buffer.clear()
+
+
+class Joined(NamedTuple):
+    """A pack made of others, in memory: its bytes, its footer, and by how much the records of each are shifted."""
+
+    name: str
+    data: bytes
+    footer: bytes
+    shifts: tuple[int, ...]
+
+
+def join_packs(repo: str, nonce: bytes, packs: Sequence[tuple[Footer, bytes]]) -> Joined:
+    """One pack of several, given with what lies between the beginning of each and its footer. Nothing is unpacked."""
+    data, records, shifts = bytearray(MAGIC), list[Record](), list[int]()
+    for footer, payload in packs:
+        shift = len(data) - len(MAGIC)
+        shifts.append(shift)
+        records += [record._replace(start=record.start + shift) for record in footer.records]
+        data += payload
+    written = msgpack.packb([bytes.fromhex(repo.replace("-", "")), nonce, records])
+    data += written + len(written).to_bytes(8, "little") + END
+    return Joined(hashlib.sha256(written).hexdigest(), bytes(data), written, tuple(shifts))
 
 
 def hand_over(sealed: Sealed, place: Place) -> None:

@@ -87,8 +87,9 @@ def push(
         seen = {name: target.work for name, target in tracked.items()}
         held = seen if lease is True else {**seen, **lease} if lease else None
         asked = versions.push.Request(
-            link.remote.name, [] if delete else wanted, wanted if delete else [], memories, force, held
-        )
+            link.remote.name, [] if delete else wanted, wanted if delete else [], memories, force, held,
+            repo._settings.gc_grace_hours,
+        )  # fmt: skip
         done = versions.push.push(
             repo._history, link, asked, lambda record: obey(repo, record), progress, dry_run=dry_run,
             who=repo._who().name,

@@ -61,6 +61,11 @@ def list_seqs(db: Database, oids: Iterable[bytes]) -> list[int]:
     return [row[0] for row in db.rows_in("SELECT seq FROM history WHERE oid IN carray(?1)", oids)]
 
 
+def list_known_commits(db: Database, oids: Iterable[bytes]) -> list[bytes]:
+    """Those of these commits that are here."""
+    return [row[0] for row in db.rows_in("SELECT oid FROM history WHERE oid IN carray(?1)", oids)]
+
+
 def list_oids_between(db: Database, low: bytes, high: bytes) -> list[bytes]:
     """The oids of commits in this range, at most three."""
     rows = db.rows("SELECT oid FROM history WHERE oid BETWEEN ? AND ? LIMIT 3", (low, high))

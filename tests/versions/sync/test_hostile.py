@@ -151,7 +151,7 @@ class Evil:
         data = MAGIC + payload + changed.get("footer", footer) + len(footer).to_bytes(8, "little") + END
         (self.folder / "packs" / name).write_bytes(data)
         size = changed.get("size", len(data))
-        self.root["packs"].append([name, size, 0])
+        self.root["packs"].append([name, size, 0, []])
         self.change(-3, 7, lambda packs: [*packs, [name, size, footer]])
         return name
 
@@ -231,9 +231,12 @@ _root("with_refs_as_a_list", "root that cannot be read", refs=["0/main"])
 _root("with_a_token_of_a_list", "root that cannot be read", token=[])
 _root("with_a_log_of_names", "root that cannot be read", log=["ab" * 32])
 _root("with_a_file_of_a_path", "root that cannot be read", log=[["../../root", 10, 0, 1]])
-_root("with_a_file_of_lane_7", "no lane", log=[["ab" * 32, 10, 7, 1]])
-_root("with_a_huge_file", "too many", log=[["ab" * 32, 1 << 50, 0, 1]])
-_root("with_a_file_that_is_not_there", "log/abab", log=[["ab" * 32, 10, 0, 1]])
+_root("with_a_file_of_lane_7", "no lane", log=[["ab" * 32, 10, 7, 1, 9, 1, []]])
+_root("with_a_huge_file", "too many", log=[["ab" * 32, 1 << 50, 0, 1, 9, 1, []]])
+_root("with_a_file_that_is_not_there", "log/abab", log=[["ab" * 32, 10, 0, 1, 9, 1, []]])
+_root("with_a_file_joined_of_numbers", "root that cannot be read", log=[["ab" * 32, 10, 0, 1, 9, 1, [5]]])
+_root("with_a_file_joined_of_paths", "root that cannot be read", log=[["ab" * 32, 10, 0, 1, 9, 1, ["../../root"]]])
+_root("with_a_pack_joined_of_a_list", "root that cannot be read", packs=[["ab" * 32, 10, 0, [[["ab" * 8], 1]]]])
 _root("with_purges_of_a_path", "root that cannot be read", purges=["../packs/x"])
 _root("with_a_purge_that_is_not_there", "purges/abab", purges=["ab" * 32])
 _root("with_condemned_texts", "root that cannot be read", condemned={"ab" * 32: "soon"})
@@ -480,7 +483,7 @@ def pack_of_another_size_than_the_root_says(evil: Evil) -> None:
 @case("footer of pack")
 def pack_with_another_name(evil: Evil) -> None:
     evil.change(-3, 7, _cell(0, 0, "ab" * 32))
-    evil.root["packs"].append(["ab" * 32, evil.root["packs"][-1][1], 0])
+    evil.root["packs"].append(["ab" * 32, evil.root["packs"][-1][1], 0, []])
     evil.save()
 
 

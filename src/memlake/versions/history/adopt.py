@@ -33,11 +33,12 @@ def adopt_memories(history: History, commits: Sequence[bytes], named: set[bytes]
 
     `named` is filled with the objects that they name.
     """
-    digests = [hashlib.sha256(data).digest() for data in commits]
-    new = len(set(digests)) - len(tables.list_seqs(history.db, digests))
+    fresh = {hashlib.sha256(data).digest(): data for data in commits}
+    for known in tables.list_known_commits(history.db, fresh):  # a batch that was joined has old ones
+        del fresh[known]
     run: _Run | None = None
-    for digest, data in zip(digests, commits, strict=True):
-        fields = _unpack_plain(data) if new == len(commits) else None
+    for digest, data in fresh.items():
+        fields = _unpack_plain(data)
         if run is not None and (fields is None or run.last != fields[3][0] or run.is_full):
             run.end()
             run = None
@@ -54,7 +55,7 @@ def adopt_memories(history: History, commits: Sequence[bytes], named: set[bytes]
             named.update(change[2][:32] for change in fields[8] if change[2] is not None)
     if run is not None:
         run.end()
-    return new
+    return len(fresh)
 
 
 class _Run:

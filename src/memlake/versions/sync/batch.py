@@ -23,6 +23,7 @@ from memlake.errors import Corrupt
 from memlake.named_tuple import NamedTuple
 from memlake.objects.packs import NAME, Footer, decode_footer
 from memlake.versions.paths import name_problem
+from memlake.versions.sync.root import LogFile
 from memlake.versions.trees.codec import LANES
 
 MAGIC = b"MLBATCH1"
@@ -110,6 +111,13 @@ def encode_batch(batch: Batch) -> bytes:
 def name_of(data: bytes) -> str:
     """The name under which these bytes are stored."""
     return hashlib.sha256(data).hexdigest()
+
+
+def describe_file(data: bytes, batch: Batch) -> LogFile:
+    """What a root says of a batch that is stored as these bytes."""
+    groups = (batch.commits, batch.objects, batch.lists, batch.packs, batch.parts, batch.moves, batch.purges)
+    unpacked = zstandard.frame_content_size(data[len(MAGIC) :])
+    return LogFile(name_of(data), len(data), batch.lane, len(batch.commits), unpacked, sum(map(len, groups)))
 
 
 def decode_batch(name: str, data: bytes, repo: bytes) -> Batch:

@@ -23,11 +23,11 @@ from memlake.objects.store import part_name
 from memlake.records import Commit
 from memlake.versions.history.commits import History
 from memlake.versions.sync import receive
-from memlake.versions.sync.batch import Pack, encode_batch, name_of
+from memlake.versions.sync.batch import Pack, describe_file, encode_batch, name_of
 from memlake.versions.sync.collect import Sending, collect, list_new_commits
 from memlake.versions.sync.fetch import check_needs
 from memlake.versions.sync.remote import Remote
-from memlake.versions.sync.root import LogFile, PackFile, RefKey, Root, Target, encode_root
+from memlake.versions.sync.root import PackFile, RefKey, Root, Target, encode_root
 from memlake.versions.sync.upload import list_files
 
 _BLOCK = 8 << 20
@@ -83,7 +83,7 @@ def _describe(
     history: History, refs: Mapping[RefKey, Target], known: Sequence[Commit], sendings: Sequence[Sending]
 ) -> Root:
     batches = [(encode_batch(batch), batch) for sending in sendings for batch in sending.batches]
-    log = tuple(LogFile(name_of(data), len(data), batch.lane, len(batch.commits)) for data, batch in batches)
+    log = tuple(describe_file(data, batch) for data, batch in batches)
     packs = tuple(PackFile(pack.name, pack.size, batch.lane) for _, batch in batches for pack in batch.packs)
     purges = tuple(oid.hex() for _, _, oid in object_tables.list_purges(history.db))
     head = next((name for kind, name in refs if kind == 0), "main")

@@ -129,11 +129,13 @@ def _refuse_lone(links: Links, going: _Going, owners: dict[bytes, str]) -> None:
 
 
 def _find_held(link: Link, oids: set[bytes]) -> set[bytes]:
-    held = link.mirror.find(oids)
     try:
         state = link.remote.load(link.mirror.tag())
     except Same:
-        return {one.oid for one in held}
+        return {one.oid for one in link.mirror.find(oids)}
+    if state is not None:
+        link.mirror.follow_joins(state.root)
+    held = link.mirror.find(oids)
     packs = {f"packs/{pack.name}" for pack in state.root.packs} if state else set[str]()
     logs = {f"log/{file.name}" for file in state.root.log} if state else set[str]()
     return {one.oid for one in held if one.file in packs or one.file in logs}

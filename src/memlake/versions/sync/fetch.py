@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from memlake.collector import pause_gc
-from memlake.errors import Corrupt, Denied, InvalidInput, pasted
+from memlake.errors import Corrupt, Denied, InvalidInput, NotFound, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import tables as object_tables
 from memlake.objects.leases import Lease
@@ -75,11 +75,19 @@ def fetch(
         return found
     if state is None:
         state = remote.get_root()  # raises
-    check_repo(history, remote, state.root, mirror.root())
-    check_needs(history, remote, state.root)
-    found = found._replace(purged=obey_purges(history, remote, state.root, obey, dry_run=dry_run))
-    with pause_gc():
-        return _take_in(history, link, state, found, progress, dry_run=dry_run)
+    purged: tuple[PurgeRecord, ...] = ()
+    while True:
+        check_repo(history, remote, state.root, mirror.root())
+        check_needs(history, remote, state.root)
+        purged += obey_purges(history, remote, state.root, obey, dry_run=dry_run)
+        try:
+            with pause_gc():
+                return _take_in(history, link, state, found._replace(purged=purged), progress, dry_run=dry_run)
+        except NotFound:  # a file that was joined or collected since
+            newer = remote.get_root()
+            if newer.root.generation <= state.root.generation:
+                raise
+            state = newer
 
 
 def check_repo(history: History, remote: Remote, root: Root, before: Root | None) -> None:
@@ -149,7 +157,9 @@ def _take_in(
     history: History, link: Link, state: State, found: Fetched, progress: Progress | None, *, dry_run: bool
 ) -> Fetched:
     remote, mirror, wanted = link.remote, link.mirror, link.wanted
-    root, known = state.root, mirror.files()
+    root = state.root
+    mirror.follow_joins(root)
+    known = mirror.list_taken()
     files = [file for file in root.log if f"log/{file.name}" not in known and (wanted.memories or file.lane == 0)]
     incoming = link.folder / "incoming"
     incoming.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,10 @@ from memlake.named_tuple import NamedTuple
 from memlake.objects.db import Database
 from memlake.objects.packs import CHUNKED, INLINE, LOG, PART
 from memlake.versions.sync.batch import Batch
-from memlake.versions.sync.root import LogFile, Root, decode_root
+from memlake.versions.sync.root import LogFile, Root, decode_root, mark_of
 
 Learn = Callable[[str, int, Batch, Sequence[bytes]], None]
+_IN_PART, _SEEN, _TAKEN = range(3)  # how far a file is known
 _SCHEMA = (Path(__file__).with_name("mirror.sql"),)
 
 
@@ -28,6 +29,15 @@ class Held(NamedTuple):
     length: int
     form: int
     size: int
+
+
+class _Join(NamedTuple):
+    """A file that has what lay in others, so many bytes further behind."""
+
+    name: str
+    size: int
+    known: int
+    old: list[tuple[str, int]]
 
 
 class Mirror:
@@ -60,6 +70,10 @@ class Mirror:
         """Names and sizes of the batches and packs that were looked into."""
         return dict(self.db.rows("SELECT name, size FROM file"))
 
+    def list_taken(self) -> set[str]:
+        """Names of those of which all was taken in."""
+        return {row[0] for row in self.db.rows("SELECT name FROM file WHERE known = ?", (_TAKEN,))}
+
     def find(self, oids: Iterable[bytes]) -> list[Held]:
         """Where those of these objects lie that are there."""
         sql = (
@@ -73,11 +87,6 @@ class Mirror:
         sql = "SELECT oid FROM held WHERE lane <= ?2 AND oid IN carray(?1)"
         return {row[0] for row in self.db.rows_in(sql, oids, (lane,))}
 
-    def scan_file(self, name: str) -> Iterator[bytes]:
-        """The objects that lie in a file."""
-        sql = "SELECT h.oid FROM held h JOIN file f ON f.id = h.file WHERE f.name = ?"
-        return (row[0] for row in self.db.each(sql, (name,)))
-
     # -- learning
 
     @contextlib.contextmanager
@@ -89,46 +98,85 @@ class Mirror:
         packs = {pack.name for pack in root.packs}
 
         def learn(name: str, size: int, batch: Batch, oids: Sequence[bytes]) -> None:
-            rows = _list_told(batch, oids, self._add_file(f"log/{name}", size))
-            self._add_held(rows + self._list_packed(batch, packs))
+            self._add_batch(self._add_file(f"log/{name}", size, _TAKEN), batch, oids, packs)
 
         with self.db.write():
+            self._move_joined(root)
             yield learn
             self._forget_gone(root.paths())
             self.db.run_many("INSERT OR REPLACE INTO fact VALUES(?, ?)", [("root", data), ("tag", tag)])
 
+    def follow_joins(self, root: Root) -> None:
+        """Let what lay in files that were joined lie in those that have all of them now. Nothing is read for it."""
+        if self._find_joins(root):
+            with self.db.write():
+                self._move_joined(root)
+
     def is_outdated(self, root: Root) -> bool:
-        """Whether it names files that the root does not: somebody rewrote or deleted them."""
+        """Whether it names files that the root does not, joined or not: somebody rewrote or deleted them."""
+        self.follow_joins(root)
         return not self.files().keys() <= root.paths()
 
     def look_again(self, root: Root, batches: Callable[[list[LogFile]], Iterator[tuple[LogFile, Batch]]]) -> None:
         """Forget what the root no longer names, and note what lies in its other files.
 
-        `batches` reads those that are new. They were not taken in, so they do not count as known, but as `unread/...`.
+        `batches` reads those that are new. They are noted as looked into, because they were not taken in.
         """
-        known, packs = self.files(), {pack.name for pack in root.packs}
-        unread = list(batches([file for file in root.log if f"log/{file.name}" not in known]))
+        self.follow_joins(root)
+        known, packs = self._list_known(), {pack.name for pack in root.packs}
+        unread = list(batches([file for file in root.log if not known.get(f"log/{file.name}")]))
         with self.db.write():
             for file, batch in unread:
                 oids = [hashlib.sha256(one.content).digest() for one in batch.objects]
-                rows = _list_told(batch, oids, self._add_file(f"unread/{file.name}", file.size))
-                self._add_held(rows + self._list_packed(batch, packs))
-            self._forget_gone(root.paths() | {f"unread/{file.name}" for file, _ in unread})
+                self._add_batch(self._add_file(f"log/{file.name}", file.size, _SEEN), batch, oids, packs)
+            self._forget_gone(root.paths())
 
-    def _list_packed(self, batch: Batch, packs: set[str]) -> list[Sequence[Any]]:
-        """What lies in the packs of a batch, of those that the root names."""
-        rows: list[Sequence[Any]] = []
+    def _list_known(self) -> dict[str, int]:
+        return dict(self.db.rows("SELECT name, known FROM file"))
+
+    def _find_joins(self, root: Root) -> list[_Join]:
+        """The files of a root that are joined of files that are known, and not known themselves."""
+        names = self._list_known()
+        marks = {f"{folder}/{mark_of(name)}": f"{folder}/{name}"
+                 for folder, _, name in (path.partition("/") for path in names)}  # fmt: skip
+        files = [("log", file.name, file.size, [(mark, 0) for mark in file.joined]) for file in root.log]
+        files += [("packs", pack.name, pack.size, list(pack.joined)) for pack in root.packs]
+        joins = []
+        for folder, name, size, joined in files:
+            old = [(marks[f"{folder}/{mark}"], by) for mark, by in joined if f"{folder}/{mark}" in marks]
+            if old and f"{folder}/{name}" not in names:
+                known = min(names[path] for path, _ in old) if len(old) == len(joined) else _IN_PART
+                joins.append(_Join(f"{folder}/{name}", size, known, old))
+        return joins
+
+    def _move_joined(self, root: Root) -> None:
+        for join in self._find_joins(root):
+            file = self._add_file(join.name, join.size, join.known)
+            sql = "UPDATE held SET file = ?, start = start + ? WHERE file = (SELECT id FROM file WHERE name = ?)"
+            self.db.run_many(sql, [(file, by, name) for name, by in join.old])
+
+    def _add_batch(self, file: int, batch: Batch, oids: Sequence[bytes], packs: set[str]) -> None:
+        """Note where all lies that a batch has or tells of; of packs, those that the root names."""
+        lane = batch.lane
+        rows: list[Sequence[Any]] = [
+            (oid, file, 0, 0, INLINE, len(one.content), lane) for oid, one in zip(oids, batch.objects, strict=True)
+        ]
+        rows += [(one.oid, file, 0, len(one.data), CHUNKED, one.size, lane) for one in batch.lists]
+        rows += [(one.oid, file, 0, one.size, PART, one.size, lane) for one in batch.parts]
         for pack in (one for one in batch.packs if one.name in packs):
-            file = self._add_file(f"packs/{pack.name}", pack.size)
+            lies_in = self._add_file(f"packs/{pack.name}", pack.size, _TAKEN)
             rows += [
-                (one.oid, file, one.start, one.length, one.form, one.size, batch.lane)
+                (one.oid, lies_in, one.start, one.length, one.form, one.size, lane)
                 for one in pack.read().records
                 if one.role != LOG and one.form not in (CHUNKED, PART)
             ]
-        return rows
+        self._add_held(rows)
 
-    def _add_file(self, name: str, size: int) -> int:
-        self.db.run("INSERT OR IGNORE INTO file(name, size) VALUES(?, ?)", (name, size))
+    def _add_file(self, name: str, size: int, known: int) -> int:
+        sql = (
+            "INSERT INTO file(name, size, known) VALUES(?, ?, ?) ON CONFLICT(name) DO UPDATE SET known = max(known, ?)"
+        )
+        self.db.run(sql, (name, size, known, known))
         row = self.db.row("SELECT id FROM file WHERE name = ?", (name,))
         if row is None:
             raise Corrupt(f"{name} could not be noted.")
@@ -146,13 +194,3 @@ class Mirror:
         gone = [id for id, name in self.db.rows("SELECT id, name FROM file") if name not in names]
         self.db.run_in("DELETE FROM held WHERE file IN carray(?1)", gone)
         self.db.run_in("DELETE FROM file WHERE id IN carray(?1)", gone)
-
-
-def _list_told(batch: Batch, oids: Sequence[bytes], file: int) -> list[Sequence[Any]]:
-    """What a batch holds itself, with the oids of its small objects, and the parts that it tells of."""
-    lane = batch.lane
-    small = zip(oids, batch.objects, strict=True)
-    rows: list[Sequence[Any]] = [(oid, file, 0, 0, INLINE, len(one.content), lane) for oid, one in small]
-    rows += [(one.oid, file, 0, len(one.data), CHUNKED, one.size, lane) for one in batch.lists]
-    rows += [(one.oid, file, 0, one.size, PART, one.size, lane) for one in batch.parts]
-    return rows

@@ -143,7 +143,7 @@ def _bring_small(objects: Objects, link: Link, held: Sequence[Held]) -> list[Sea
     wanted, files = {one.oid for one in held}, link.mirror.files()
     with PackWriter(objects.tmp, objects.repo) as writer:
         for path in sorted({one.file for one in held}):
-            file = LogFile(path.partition("/")[2], files[path], 0, 0)
+            file = LogFile(path.partition("/")[2], files[path], 0, 0, 0, 0)
             for small in receive.read_batch(link.remote, file, uuid.UUID(objects.repo).bytes).objects:
                 if (oid := hashlib.sha256(small.content).digest()) in wanted:
                     writer.append(oid, small.content, CHUNK)

@@ -27,18 +27,21 @@ from memlake.versions import tables
 from memlake.versions.history import refs
 from memlake.versions.history.bases import is_ancestor
 from memlake.versions.history.commits import History
-from memlake.versions.sync.batch import Batch, RefMove, decode_batch, encode_batch, name_of
+from memlake.versions.sync.batch import Batch, RefMove, decode_batch, describe_file, encode_batch, name_of
 from memlake.versions.sync.collect import Sending, collect, list_new_commits
 from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, look_again, obey_purges, track
+from memlake.versions.sync.join import join
+from memlake.versions.sync.join import plan as plan_joins
 from memlake.versions.sync.purges import Erased, list_unsent, send_purges
 from memlake.versions.sync.remote import Progress, State
-from memlake.versions.sync.root import LogFile, PackFile, RefKey, Root, Target, doom
+from memlake.versions.sync.root import PackFile, RefKey, Root, Target, doom, mark_of
 from memlake.versions.sync.upload import Upload
 from memlake.versions.trees.codec import LANES
 from memlake.versions.upkeep.gc import changes_in
 
 _TRIES = 20
-_BLOCK = 8 << 20
+_HOUR = 3_600_000_000
+_MANY_WAIT = 500  # condemned files, from which on they wait for an hour: each makes the root 90 bytes larger
 _JOINED = 1 << 20  # bytes up to which moves of refs go into the last batch; they need one of their own beyond
 Obey = Callable[[PurgeRecord], object]
 
@@ -52,6 +55,7 @@ class Request(NamedTuple):
     memories: bool = True
     force: bool = False
     lease: Mapping[str, str | None] | None = None  # branch -> the commit that must be there still
+    grace_hours: float = 24  # for which files stay that are not listed any more
 
 
 class Pushed(NamedTuple):
@@ -105,7 +109,8 @@ def push(
             batches = _finish_batches(history, work, who)
             upload.begin(work.before.root.sweeps if work.before else 0)
             upload.send(work.sendings, [(name, data) for name, data, _ in batches])
-            after = _next_root(history, work, batches, upload.stored)
+            before, over = _join(history, link, work, upload, request.grace_hours)
+            after = _next_root(history, work, before, batches, upload.stored | over)
             state = _swap(link, work, after, batches)
             if state is not None:
                 _note(history, link, state, work, batches)
@@ -277,17 +282,34 @@ def _raw(target: Target | None, lane: Lane) -> bytes | None:
     return bytes.fromhex(oid) if oid else None
 
 
+def _join(
+    history: History, link: Link, work: _Work, upload: Upload, grace_hours: float
+) -> tuple[Root | None, AbstractSet[str]]:
+    """The root from which this push goes on, with batches joined if there are many, and what may be deleted then."""
+    root, over = work.before.root if work.before else None, set[str]()
+    if root is not None and any(plan_joins(root.log, lane) for lane in (0, 1)):
+        with contextlib.suppress(Error):  # nothing rests on it; who fetches is told what is wrong with a file
+            root = join(history.objects, link, root, upload.put)
+            hours = min(grace_hours, 1) if len(root.condemned) > _MANY_WAIT else grace_hours
+            upto = now() - int(hours * _HOUR)
+            over = {path for path, time in root.condemned.items() if time <= upto}
+    return root, over
+
+
 def _next_root(
-    history: History, work: _Work, batches: Sequence[tuple[str, bytes, Batch]], stored: AbstractSet[str]
-) -> Root:
-    """The root after this push. What attempts before this one stored and nobody lists is doomed: it may be purged."""
-    before = work.before.root if work.before else None
+    history: History, work: _Work, before: Root | None, batches: Sequence[tuple[str, bytes, Batch]],
+    stored: AbstractSet[str],
+) -> Root:  # fmt: skip
+    """The root after this push. What attempts before this one stored and nobody lists is doomed: it may be purged.
+
+    `stored` has that, and what was condemned long ago.
+    """
     changed: dict[RefKey, Target] = {}
     gone = {(change.kind, change.name) for change in work.changes if change.new is None}
     for change in work.changes:
         if change.new is not None:
             changed[change.kind, change.name] = change.new
-    log = [LogFile(name, len(data), batch.lane, len(batch.commits)) for name, data, batch in batches]
+    log = [describe_file(data, batch) for _, data, batch in batches]
     packs = [PackFile(pack.name, pack.size, batch.lane) for _, _, batch in batches for pack in batch.packs]
     names = {pack.name for pack in packs}
     if before is None:
@@ -331,7 +353,8 @@ def _swap(link: Link, work: _Work, root: Root, batches: Sequence[tuple[str, byte
 def _find_own(link: Link, batches: Sequence[tuple[str, bytes, Batch]]) -> State | None:
     state, (name, _, batch) = link.remote.load(), batches[-1]
     if state is not None and (
-        state.root.token == batch.token.hex() or any(file.name == name for file in state.root.log)
+        state.root.token == batch.token.hex()
+        or any(file.name == name or mark_of(name) in file.joined for file in state.root.log)
     ):
         return state
     return None
@@ -341,7 +364,7 @@ def _note(history: History, link: Link, state: State, work: _Work, batches: Sequ
     """Remember what the remote has now: our batches, and where its branches are."""
     repo = uuid.UUID(history.objects.repo).bytes
     link.remote.keep_copy(state, history.objects.tmp)
-    known = link.mirror.files().keys() | {f"log/{name}" for name, _, _ in batches}
+    known = link.mirror.list_taken() | {f"log/{name}" for name, _, _ in batches}
     is_complete = all(f"log/{file.name}" in known for file in state.root.log)
     with link.mirror.learning(state.root, state.data, state.tag if is_complete else None) as learn:
         for name, data, batch in batches:

@@ -31,7 +31,7 @@ from memlake.objects.packs import (
 )
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects
-from memlake.versions.sync.batch import Batch, Pack, encode_batch, name_of
+from memlake.versions.sync.batch import Batch, Pack, describe_file, encode_batch
 from memlake.versions.sync.fetch import Link
 from memlake.versions.sync.mirror import Learn
 from memlake.versions.sync.receive import check_record, read_batches
@@ -82,7 +82,7 @@ class Rewriter:
             self.gone += old
             return
         data = encode_batch(batch)
-        file = LogFile(name_of(data), len(data), batch.lane, len(batch.commits))
+        file = describe_file(data, batch)
         self._link.remote.put_bytes(f"log/{file.name}", data, self._objects.tmp)
         self.stored.add(f"log/{file.name}")
         self.done.append(Rewritten(file, data, batch, tuple(old)))
@@ -153,7 +153,7 @@ class Rewriter:
         root = doom(root, doomed - root.paths())
         root = root._replace(generation=root.generation + 1, token=os.urandom(16).hex())
         state = remote.swap(root, before)
-        known = mirror.files().keys()
+        known = mirror.list_taken()
         with mirror.learning(state.root, state.data, None) as learn:  # without a tag: it was not read in full
             self._learn(learn, known)
         remote.keep_copy(state, self._objects.tmp)

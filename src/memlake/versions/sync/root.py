@@ -14,6 +14,7 @@ from memlake.versions.paths import name_problem
 NAME = "root"
 FORMAT = 1
 _OID = re.compile(r"[0-9a-f]{64}")
+_MARK = re.compile(r"[0-9a-f]{16}")
 _PATH = re.compile(r"(log|packs|results|parts/[0-9a-f]{2})/[0-9a-f]{64}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST = 1_000_000  # files that a root may list
@@ -30,16 +31,24 @@ class Target(NamedTuple):
 
 
 class LogFile(NamedTuple):
+    """A batch: what it unpacks to, how many rows it has, and of which batches it is joined, by `mark_of`."""
+
     name: str
     size: int
     lane: int
     commits: int
+    unpacked: int
+    rows: int
+    joined: tuple[str, ...] = ()
 
 
 class PackFile(NamedTuple):
+    """A pack. One that is joined has the records of others, by `mark_of`, each so many bytes further behind."""
+
     name: str
     size: int
     lane: int
+    joined: tuple[tuple[str, int], ...] = ()
 
 
 class ResultFile(NamedTuple):
@@ -76,6 +85,11 @@ class Root(NamedTuple):
         """The files that it lists, by path. Parts are not among them: batches tell of those."""
         lists = (("log", self.log), ("packs", self.packs), ("results", self.results))
         return {f"{folder}/{file.name}" for folder, files in lists for file in files}
+
+
+def mark_of(name: str) -> str:
+    """By what a joined file tells of a file that it replaces: enough to know it again, and short."""
+    return name[:16]
 
 
 def encode_root(root: Root) -> bytes:
@@ -120,8 +134,8 @@ def _read(fields: dict[str, Any]) -> Root:
             raise ValueError(f"{text!r} cannot be the name of a ref")
         work, memory, note = target
         refs[int(kind), name] = Target(_oid(work), _oid(memory), None if note is None else bytes.fromhex(note).hex())
-    log = tuple(LogFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "log"))
-    packs = tuple(PackFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "packs"))
+    log = tuple(_read_log(*row) for row in _list(fields, "log"))
+    packs = tuple(_read_pack(*row) for row in _list(fields, "packs"))
     results = tuple(ResultFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "results", ()))
     if any(file.lane > 1 for file in log) or any(file.lane > 1 for file in packs):
         raise ValueError("a file of it is of no lane")
@@ -136,6 +150,16 @@ def _read(fields: dict[str, Any]) -> Root:
         tuple(map(_name, _list(fields, "needs"))), tuple(map(_path, _list(fields, "doomed"))),
         _number(fields["sweeps"]), results,
     )  # fmt: skip
+
+
+def _read_log(name: object, size: object, lane: object, commits: object, *rest: Any) -> LogFile:
+    unpacked, rows, joined = rest
+    numbers = _number(size), _number(lane), _number(commits), _number(unpacked), _number(rows)
+    return LogFile(_name(name), *numbers, joined=tuple(map(_mark, joined)))
+
+
+def _read_pack(name: object, size: object, lane: object, joined: Any) -> PackFile:
+    return PackFile(_name(name), _number(size), _number(lane), tuple((_mark(mark), _number(by)) for mark, by in joined))
 
 
 def _list(fields: dict[str, Any], key: str, default: Sequence[Any] | None = None) -> Sequence[Any]:
@@ -154,6 +178,12 @@ def _oid(value: object) -> str | None:
 def _name(value: object) -> str:
     if type(value) is not str or not _OID.fullmatch(value):
         raise ValueError(f"{value!r:.80} is not a hash")
+    return value
+
+
+def _mark(value: object) -> str:
+    if type(value) is not str or not _MARK.fullmatch(value):
+        raise ValueError(f"{value!r:.80} is not the beginning of a hash")
     return value
 
 

@@ -55,6 +55,12 @@ class Upload:
         for (name, data), _ in in_parallel(lambda file: self._remote.put_bytes(*file, self._objects.tmp), files):
             done = self._note(name, done + len(data), total)
 
+    def put(self, name: str, data: bytes) -> None:
+        """Store a file that was made at once."""
+        if name not in self.stored:
+            self._remote.put_bytes(name, data, self._objects.tmp)
+            self.stored.add(name)
+
     def _note(self, name: str, done: int, total: int) -> int:
         self.stored.add(name)
         if self._progress:
