@@ -9,6 +9,7 @@ import pytest
 
 import memlake as ml
 from memlake.client import Agent
+from memlake.errors import InvalidInput
 
 
 @pytest.fixture
@@ -64,9 +65,29 @@ def test_an_update_leaves_a_memory_in_the_package_it_was_stored_in(
         stored = agent.store_memory("The server listens on port 3000")
     monkeypatch.chdir(folder / "packages" / "api")
     with Agent(agent_id="a") as agent:
-        assert agent.update_memory(stored, metadata={"owner": "ann"})["metadata"] == {
-            "folder": "packages/web",
-            "owner": "ann",
-        }
-        assert agent.update_memory(stored, metadata={"folder": "x"})["metadata"] == {"folder": "x"}
-        assert agent.get_memory(agent.store_memory("Tests run in parallel"))["metadata"] == {"folder": "packages/api"}
+        assert agent.update_memory(stored, metadata={"owner": "ann"})["area"] == "packages/web"
+        assert agent.get_memory(agent.store_memory("Tests run in parallel"))["area"] == "packages/api"
+
+
+def test_agents_share_what_they_store_and_scope_narrows_it(folder: Path) -> None:
+    with Agent(folder, agent_id="one") as one, Agent(folder, agent_id="two") as two:
+        one.store_memory("The user prefers pytest over unittest")
+        assert len(two.search_memory("which test framework pytest")) == 1
+        assert two.search_memory("which test framework pytest", scope="own") == []
+        assert len(one.search_memory("which test framework pytest", scope="own")) == 1
+        with pytest.raises(InvalidInput, match="scope is one of project, own, not 'mine'"):
+            two.search_memory("pytest", scope="mine")
+        with pytest.raises(InvalidInput, match='scope "own" and agent_id both'):
+            two.search_memory("pytest", scope="own", agent_id="one")
+
+
+def test_an_agent_serves_one_user_and_never_corrects_what_it_knows_of_another(folder: Path) -> None:
+    with Agent(folder, "coach", user_id="alex") as alex, Agent(folder, "coach", user_id="bob") as bob:
+        assert alex.remember("The phone number is 1111").decision == "add"
+        assert bob.remember("The phone number is 2222").decision == "add"
+        assert bob.remember("The phone number is 3333").decision == "conflict"
+        with Agent(folder, "coach") as anybodys:
+            assert anybodys.remember("The phone number is 4444").decision == "add"
+        assert sorted(hit["content"][-4:] for hit in alex.search_memory("phone number")) == ["1111", "4444"]
+        assert [hit["user_id"] for hit in alex.search_memory("phone number", user_id="bob")] == ["bob"]
+        assert len(alex.search_memory("phone number", user_id="*")) == 3

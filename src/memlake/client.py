@@ -23,7 +23,7 @@ from memlake.memories.forget import Choice
 from memlake.memories.memories import Draft
 from memlake.memories.recalls import Teller
 from memlake.memories.record import check_agent, check_text
-from memlake.memories.search import Query, build_query
+from memlake.memories.search import Query, build_query, list_users
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
 # What a client of a server gives beside what an agent of a folder takes.
 SERVER_NAMES = ("port", "framework", "database", "user", "priority", "connect_timeout", "cloud_key", "cloud_endpoint")
-_AGENT = ("host", "agent_id", "password", "session_id", "org_id", "branch")
-_SEARCH = ("query", "top_k", *(name for name in Query._fields if name not in ("text", "limit")))
+_AGENT = ("host", "agent_id", "password", "session_id", "org_id", "branch", "user_id")
+_SEARCH = ("query", "top_k", "scope", *(name for name in Query._fields if name not in ("text", "limit")))
 _MEANT = {"limit": "top_k", "k": "top_k", "n": "top_k", "text": "query", "q": "query"}
 _PORT = 5439
 _REACH = 3.0  # seconds
@@ -48,8 +48,9 @@ class Agent:
     `host` is an existing folder, which becomes a repo on first use. None means the repo found from here, or else the
     personal one. `branch` is fixed when the agent is made, so a switch of branches elsewhere never redirects it.
     `org_id` defaults to the setting `memory.org`; memories of other organisations are not seen unless a search names
-    them ("*" for all). `password` and the names in `SERVER_NAMES` are accepted for code that was written for a server,
-    and ignored.
+    them ("*" for all). `user_id` is whom this agent serves: what it stores is about that user, and what it finds is
+    about that user or about nobody. `password` and the names in `SERVER_NAMES` are accepted for code that was written
+    for a server, and ignored.
     """
 
     def __init__(  # noqa: PLR0917  the order that code for a server knows
@@ -60,10 +61,12 @@ class Agent:
         session_id: str | None = None,
         org_id: str | None = None,
         branch: str | None = None,
+        user_id: str | None = None,
         **server: Any,
     ) -> None:
         refuse_unknown("Agent", server, (*_AGENT, *SERVER_NAMES))
         self.agent_id, self.session_id = check_agent(agent_id), check_text(session_id, "session_id") or None
+        self.user_id = check_text(user_id, "user_id") or None
         self.repo = _open(host)
         self.memories = self.repo.memories(branch).as_agent(self.agent_id, check_text(org_id, "org_id") or None)
 
@@ -87,6 +90,7 @@ class Agent:
         category: str | None = None,
         tags: Sequence[str] | None = None,
         session_id: str | None = None,
+        user_id: str | None = None,
         expires_at: str | int | datetime | None = None,
         on_conflict: str = "add",
     ) -> str:
@@ -99,6 +103,7 @@ class Agent:
             category=category,
             tags=tags,
             session_id=session_id or self.session_id,
+            user_id=user_id or self.user_id,
             expires_at=expires_at,
         )
         done = self.memories.store(draft) if on_conflict == "add" else self.memories.remember(draft, on_conflict)
@@ -127,11 +132,16 @@ class Agent:
         agent_id: str | Sequence[str] | None = None,
         **how: Any,
     ) -> Hits:
-        """The best memories for a query: this agent's own and nobody's, unless `agent_id` names others ("*" for all).
+        """The best memories of this project for a query, whichever agent stored them.
 
-        Further filters: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees, min_score.
+        `agent_id` narrows it to some agents, `scope="own"` to this agent's own and nobody's. With a `user_id` (given
+        here or to `Agent`) it is what is about that user or about none.
+
+        Further filters: session_id, category, tags, metadata, since, until, mode, as_of, offset, sees, min_score,
+        project, org_id.
         """
         refuse_unknown("search_memory", how, _SEARCH, _MEANT)
+        how = {"user_id": list_users(self.user_id), **how}
         narrowed = {"memory_type": memory_type, "min_importance": min_importance, **how}
         asked = build_query(self.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
         hits = self.memories.search(asked)
@@ -220,7 +230,7 @@ class Agent:
         return f"Agent({self.agent_id!r}, {str(self.repo.root)!r}, {self.branch})"
 
     def _draft(self, content: str, **fields: Any) -> Draft:
-        given = {"agent_id": self.agent_id, "session_id": self.session_id, **fields}
+        given = {"agent_id": self.agent_id, "session_id": self.session_id, "user_id": self.user_id, **fields}
         refuse_unknown("remember", given, Draft._fields)
         return Draft(content=content, **given)
 

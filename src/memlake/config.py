@@ -116,23 +116,35 @@ def check_owner(root: Path) -> Path:
     A link counts by who made it and by what it leads to. Root that came by sudo is also who called sudo.
     """
     folder = repo_folder(root)
-    owners = {os.lstat(folder).st_uid, os.stat(folder).st_uid} if os.path.exists(folder) else set()
-    own = os.geteuid()
-    ours = {own, int(sudo)} if own == 0 and (sudo := os.environ.get("SUDO_UID", "")).isdecimal() else {own}
-    if owners <= ours:
+    if is_ours(folder, root):
         return root
-    safe = read_settings(None).safe_directory
-    real = os.path.realpath(root)
-    for entry in map(os.path.expanduser, filter(None, safe.split(os.pathsep))):  # a folder, all below one (/*), or any
-        below = entry.endswith("/*") and real.startswith(os.path.realpath(entry[:-2]) + os.sep)
-        if entry == "*" or below or real == os.path.realpath(entry):
-            return root
+    owners, own = _list_owners(folder), os.geteuid()
+    safe, real = read_settings(None).safe_directory, os.path.realpath(root)
     raise Denied(
-        f"{folder} belongs to another user (uid {min(owners - ours)}; you are uid {own}), who could have prepared "
+        f"{folder} belongs to another user (uid {min(owners - {own})}; you are uid {own}), who could have prepared "
         "it to harm you. It was not opened.",
         hint=f"If you trust them: memlake config --user safe.directory "
         f"{pasted(os.pathsep.join(filter(None, (safe, real))))}",
     )
+
+
+def is_ours(folder: Path, root: Path | None = None) -> bool:
+    """Whether a folder is the user's own, or in a root (unless given, where it lies) that the user calls safe."""
+    owners, own = _list_owners(folder), os.geteuid()
+    ours = {own, int(sudo)} if own == 0 and (sudo := os.environ.get("SUDO_UID", "")).isdecimal() else {own}
+    if owners <= ours:
+        return True
+    real = os.path.realpath(root or folder.parent)
+    for entry in map(os.path.expanduser, filter(None, read_settings(None).safe_directory.split(os.pathsep))):
+        # A folder, all below one (/*), or any.
+        below = entry.endswith("/*") and real.startswith(os.path.realpath(entry[:-2]) + os.sep)
+        if entry == "*" or below or real == os.path.realpath(entry):
+            return True
+    return False
+
+
+def _list_owners(folder: Path) -> set[int]:
+    return {os.lstat(folder).st_uid, os.stat(folder).st_uid} if os.path.exists(folder) else set()
 
 
 def personal_folder() -> Path:

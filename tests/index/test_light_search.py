@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake import projects
 from memlake.index import light_search
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Query
@@ -116,7 +117,7 @@ def test_an_older_project_is_not_crowded_out_by_newer_ones(
     if is_folded:
         memories.context.index.fold()
     narrow = open_narrow(repo)
-    narrow.project = "/here"
+    narrow.place = projects.Place(("/here",))
     both = ["Everybody indents with care", "This project indents with tabs"]
     assert [memory.content for memory in narrow.newest(5, categories=("preferences",))] == both
     assert [memory.content for memory in narrow.newest(5)] == both

@@ -158,7 +158,7 @@ def test_mem0_documents_are_read(tmp_path: Path, wrap: Any, indent: int | None) 
     assert reading.format == "mem0" and made.source == "mem0" and made.memory_id == ONE
     assert made.content == "Likes to play cricket on weekends"
     assert (made.agent_id, made.session_id, made.category, made.tags) == ("coach", "trip-1", "sports", ("weekend",))
-    assert made.metadata == {"category": "hobbies", "user_id": "alice"}
+    assert (made.metadata, made.user_id) == ({"category": "hobbies"}, "alice")
     assert iso(made.created_at) == "2024-07-20T08:30:36.275141Z" and made.updated_at == made.created_at
 
 
@@ -395,7 +395,7 @@ def test_mem0_as_lines_of_json(tmp_path: Path, form: str, count: int) -> None:
     assert [item.memory.content for item in found] == ["Likes tea", "Likes rice"][:count]
     first = found[0].memory
     assert (first.memory_id, first.category, first.tags, first.source) == (ONE, "food", ("home",), "mem0")
-    assert first.metadata == {"user_id": "ada"}
+    assert (first.metadata, first.user_id) == ({}, "ada")
 
 
 def test_a_bad_line_of_mem0_is_named_with_the_way_to_skip_it(tmp_path: Path) -> None:

@@ -126,19 +126,19 @@ def test_answers_are_lean_and_say_whose_memories_were_searched(folder: Path) -> 
         assert "content" not in added and len(json.dumps(added)) < 400
         changed = await call(client, "memory_update", id=added["id"], content=text + "still")
         assert len(json.dumps(changed)) < 400
-        none = await call(client, "memory_search", search="which test framework")
-        assert none["results"] == [] and any('(other): search again with agentId "*"' in n for n in none["notes"])
-        silent = await call(client, "memory_search", search="which test framework", tags=["nobody-has-it"])
-        assert not any('"*"' in note for note in silent.get("notes", ()))
-        (hit,) = (await call(client, "memory_search", search="which test framework pytest", agentId="*"))["results"]
+        none = await call(client, "memory_search", search="which test framework", scope="own")
+        assert none["results"] == [] and any('(other): search again with scope "project"' in n for n in none["notes"])
+        silent = await call(client, "memory_search", search="which test framework", scope="own", tags=["nobody-has-it"])
+        assert not any('"project"' in note for note in silent.get("notes", ()))
+        (hit,) = (await call(client, "memory_search", search="which test framework pytest"))["results"]
         assert set(hit) == {
             "id", "content", "memory_type", "importance", "similarity_score", "created_at", "agent_id", "metadata",
             "stored_by",
         }  # fmt: skip
         assert (hit["agent_id"], hit["stored_by"]) == ("other", "me")
         assert len(hit["created_at"]) == 20
-        near = await call(client, "search_memory", query="pytest mona lisa", agent_id="*", min_score=1.0)
-        assert near["results"] == [] and not any('"*"' in note for note in near.get("notes", ()))
+        near = await call(client, "search_memory", query="pytest mona lisa", min_score=1.0)
+        assert near["results"] == [] and not any('"project"' in note for note in near.get("notes", ()))
 
     talk(folder, said, agent="me")
     with ml.open(folder) as repo:
@@ -238,13 +238,15 @@ def test_state_is_kept_per_agent(folder: Path) -> None:
     talk(folder, reads, "other", apart=True)
 
 
-def test_an_agent_sees_its_own_memories_and_everybodys_when_it_asks(folder: Path) -> None:
+def test_an_agent_sees_what_another_stored_unless_it_asks_for_its_own(folder: Path) -> None:
     async def writes(client: Client) -> None:
         await call(client, "store_memory", content="tea of one")
 
     async def reads(client: Client) -> None:
-        assert (await call(client, "search_memory", query="tea"))["results"] == []
-        assert len((await call(client, "search_memory", query="tea", agent_id="*"))["results"]) == 1
+        assert (await call(client, "search_memory", query="tea", scope="own"))["results"] == []
+        assert (await call(client, "memory_search", search="tea", scope="own"))["results"] == []
+        assert len((await call(client, "search_memory", query="tea"))["results"]) == 1
+        assert len((await call(client, "memory_search", search="tea"))["results"]) == 1
         assert len((await call(client, "memory_search", search="tea", agentId="one"))["results"]) == 1
 
     talk(folder, writes, "one")

@@ -29,6 +29,6 @@ def test_a_search_that_finds_nothing_asks_the_embedder_once(tmp_path: Path, fail
             return memories.shared.vector_of(text)
 
         watched = Memories(dataclasses.replace(memories.context, vector_of=vector_of), memories.shared)
-        hits = search_for(watched, Query("who plays the cello", agent_id=list_own("bob")), None, "agent_id")
+        hits = search_for(watched, Query("who plays the cello", agent_id=list_own("bob")), "own")
         assert hits == [] and any("Memories of other agents match (ada)" in note for note in hits.notes)
         assert asked == ["who plays the cello"]

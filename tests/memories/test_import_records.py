@@ -118,14 +118,14 @@ def test_users_of_mem0_are_told_kept_apart_and_looked_for(repo: ml.Repo, memorie
     said = [("bob", "Prefers tea over coffee"), ("alex", "Prefers coffee over tea")]
     text = json.dumps({"results": [{"memory": content, "user_id": user} for user, content in said]})
     assert load(memories, text).users == ("alex", "bob")
-    hits = memories.search(Query("what to drink, tea or coffee", metadata={"user_id": "alex"}))
+    hits = memories.search(Query("what to drink, tea or coffee", user_id="alex"))
     assert [hit["content"] for hit in hits] == ["Prefers coffee over tea"]
-    new = memories.remember(Draft("Prefers water over tea", metadata={"user_id": "alex"}), dry_run=True)
-    assert new.other_id is None or memories.get(new.other_id).metadata["user_id"] == "alex"
-    same = memories.remember(Draft("Prefers tea over coffee", metadata={"user_id": "carol"}))
+    new = memories.remember(Draft("Prefers water over tea", user_id="alex"), dry_run=True)
+    assert new.other_id is None or memories.get(new.other_id).user_id == "alex"
+    same = memories.remember(Draft("Prefers tea over coffee", user_id="carol"))
     nobodys = memories.remember(Draft("Prefers tea over coffee"))
-    assert (same.decision, nobodys.decision) == ("coexist", "coexist")
-    assert [one.metadata.get("user_id") for one in memories.list_memories(Query())][:2] == [None, "carol"]
+    assert (same.decision, nobodys.decision) == ("add", "add")
+    assert [one.user_id for one in memories.list_memories(Query())][:2] == ["", "carol"]
 
 
 def test_two_users_of_mem0_who_say_the_same_are_two_memories(memories: Memories) -> None:

@@ -215,7 +215,7 @@ MEMORIES = st.builds(
     st.lists(TEXT.map(str.strip).filter(bool), max_size=3, unique=True).map(tuple),
     st.dictionaries(TEXT, JSON_VALUES, max_size=3), st.floats(0, 1), TEXT, MICROS, MICROS, st.just(0) | MICROS,
     st.just(()), st.lists(st.uuids().map(str), max_size=2).map(tuple), TEXT,
-    st.just("") | TEXT.map(lambda text: f"/{text}"),
+    st.just("") | TEXT.map(lambda text: f"/{text}"), TEXT, TEXT, own=st.just(False), user_id=TEXT,
 )  # fmt: skip
 
 

@@ -44,6 +44,7 @@ FILTERS = {
     "tags": ("filter", ["x"]), "metadata": ("filter", {"k": 1}), "min_importance": ("filter", 0.9),
     "since": ("filter", 4_000_000_000_000_000), "until": ("filter", 1), "agent_id": ("scope", "nobody"),
     "org_id": ("organisation", "acme"), "project": ("project", "/other"), "review": ("filter", True),
+    "user_id": ("user", "alex"),
 }  # fmt: skip
 
 

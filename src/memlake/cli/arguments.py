@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlake import config, projects
+from memlake import config
 from memlake import open as open_repo
 from memlake.cli.screen import Screen, open_screen
 from memlake.cli.suggest import rev_hint
@@ -131,15 +131,10 @@ class Number(click.IntRange):
             self.fail(f"'{value}' is not possible; give a whole number, {self.min} or more.", param, ctx)
 
 
-def _project(_ctx: click.Context, _param: click.Parameter, folder: str | None) -> str | None:
-    return folder if folder is None or folder == "*" else projects.find_project(folder)
-
-
 project_option = click.option(
     "--project",
-    metavar="FOLDER",
-    callback=_project,
-    help="Of the project FOLDER is in (* for all): personal memories record theirs.",
+    metavar="NAME",
+    help="Of this project, by its name or a folder of it; * for all. Unless given, the one you are in.",
 )
 
 

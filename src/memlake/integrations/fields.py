@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
 from typing import Any
 
+from memlake import projects
 from memlake.errors import InvalidInput
 from memlake.memories import record
 from memlake.memories.import_records import Earlier, Item
@@ -38,9 +39,21 @@ NAMES = {  # ours, and what others call it; the first that is there counts
     "related": ("related",),
     "review": ("review",),
     "project": ("project",),
+    "area": ("area",),
+    "package": ("package",),
+    "user_id": ("user_id", "userId"),
 }
 # What an index knows of a memory and the memory itself does not: left behind.
-DERIVED = {"has_embedding", "embedding", "access_count", "last_accessed", "last_accessed_at", "similarity_score", "why"}
+DERIVED = {
+    "has_embedding",
+    "embedding",
+    "access_count",
+    "last_accessed",
+    "last_accessed_at",
+    "similarity_score",
+    "why",
+    "own",
+}
 _SPACE = uuid.UUID("6f0c1d0a-7a4e-5b5e-9a63-6d656d6c616b")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NUMBER = re.compile(r"[+-]?\d{9,}(?:\.\d+)?|[+-]?\d+\.\d+")
@@ -53,7 +66,7 @@ def build_item(fields: Mapping[str, Any], source: str) -> Item:
     is_ours = isinstance(past, list) and all(isinstance(p, dict) and {"content", "until"} <= p.keys() for p in past)
     if not is_ours:  # somebody else's idea of a history, which we do not understand
         unknown["history"] = known.pop("history")
-    if not str(known.get("project", "/")).startswith("/"):  # a name, where ours is a folder
+    if not projects.is_name(str(known.get("project", ""))):  # what another program calls one
         unknown["project"] = known.pop("project")
     memory = _build_memory({**known, "metadata": {**unknown, **record.check_metadata(known.get("metadata"))}}, source)
     earlier = [
@@ -63,7 +76,8 @@ def build_item(fields: Mapping[str, Any], source: str) -> Item:
         )
         for value in known.get("history", ())
     ]
-    return Item(memory, tuple(earlier), is_dated=not known.keys().isdisjoint(("created_at", "updated_at")))
+    is_dated = not known.keys().isdisjoint(("created_at", "updated_at"))
+    return Item(memory, tuple(earlier), is_dated=is_dated, is_placed="project" in known)
 
 
 def _split_known(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -102,6 +116,9 @@ def _build_memory(known: Mapping[str, Any], source: str) -> Memory:
         related=tuple(record.check_id(one) for one in known.get("related", ())),
         review=record.check_text(known.get("review"), "review"),
         project=record.check_text(known.get("project"), "project", longest=4096),
+        area=record.check_text(known.get("area"), "area", longest=4096),
+        package=record.check_text(known.get("package"), "package", longest=4096),
+        user_id=record.check_text(known.get("user_id"), "user_id"),
     )
 
 
@@ -115,7 +132,7 @@ def _choose_id(known: Mapping[str, Any], source: str, content: str) -> str:
         return str(uuid.UUID(str(own)))
     except ValueError:
         parts = [source, own, content, *(known.get(name) for name in ("agent_id", "session_id", "created_at"))]
-        user = (known.get("metadata") or {}).get("user_id")
+        user = known.get("user_id")
         parts += [user] if user else []
         return str(uuid.uuid5(_SPACE, "\0".join(map(str, parts)).encode("utf-8", "replace").decode()))
 

@@ -34,6 +34,7 @@ _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the new fil
 @click.option("--agent-id", default="", metavar="NAME", help="Who remembers; unless given, the name of the client.")
 @click.option("--session-id", metavar="NAME", help="The session memories belong to.")
 @click.option("--org-id", metavar="NAME", help="The organisation they belong to; memory.org unless given.")
+@click.option("--user-id", metavar="NAME", help="The user the agent serves: memories are about them, or about nobody.")
 @click.option("--branch", metavar="NAME", help="The branch to work on; fixed while the server runs.")
 @click.pass_context
 def mcp(ctx: click.Context, /, profile: str, branch: str | None, **who: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from memlake.calls import refuse_unknown
 from memlake.errors import InvalidInput
-from memlake.memories.record import CATEGORIES, TYPES
+from memlake.memories.record import CATEGORIES, SCOPES, TYPES
 from memlake.memories.remember import WAYS
 from memlake.memories.search import MODES, SEES
 
@@ -20,12 +20,15 @@ _SAYS = {
     "importance": "0 to 1.",
     "category": f"For filing; suggested: {', '.join(CATEGORIES)}.",
     "search": 'What to find, described ("user\'s coding habits") or in exact words.',
-    "agentId": 'An agent\'s name; in a search "*" for everyone.',
+    "agentId": "An agent's name.",
     "startTime": 'ISO time or words such as "last week".',
     "expires_at": 'A time, "in 3 days", "never".',
     "expiresAt": 'A time, "in 3 days", "never".',
-    "agent_id": 'Whose memories: a name, or "*".',
-    "project": 'A project\'s folder, or "*" for all, in a repo of several projects.',
+    "agent_id": "Only this agent's.",
+    "user_id": "The user it is about, if you serve many.",
+    "userId": "The user it is about, if you serve many.",
+    "scope": f"{', '.join(SCOPES)}: everybody's of this project, or only yours.",
+    "project": 'Another project\'s name or folder, or "*" for all.',
     "mode": f"{', '.join(MODES)}.",
     "on_conflict": f"{', '.join(WAYS)}.",
     "as_of": "A revision or time: search the past.",

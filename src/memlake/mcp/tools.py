@@ -14,7 +14,7 @@ from memlake.errors import InvalidInput, NotFound
 from memlake.mcp.workspace import SOURCE, Desk, Who, Wish, answer, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Outcome
-from memlake.memories.search import Query, build_query, iso, seen_by
+from memlake.memories.search import Query, build_query, choose_agents, iso, list_users
 from memlake.named_tuple import NamedTuple
 
 Result = dict[str, Any]
@@ -46,11 +46,12 @@ def store_memory(
     metadata: dict[str, Any] | None = None,
     importance: float = 0.5,
     expires_at: str | None = None,
+    user_id: str | None = None,
     branch: str | None = None,
 ) -> Result:
     """Store one fact, preference, episode or context for later sessions, as it is."""
     given = {"memory_type": memory_type, "metadata": metadata, "importance": importance, "expires_at": expires_at}
-    given |= {"source": SOURCE}
+    given |= {"source": SOURCE, "user_id": user_id or who.user_id}
     draft = Draft(content, who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
     stored = desk.on(who, branch).store(draft)
     return {
@@ -73,6 +74,8 @@ def search_memory(
     memory_type: str | None = None,
     min_importance: float | None = None,
     agent_id: str | None = None,
+    user_id: str | None = None,
+    scope: str | None = None,
     branch: str | None = None,
     sees: str = "branch",
     min_score: float = 0.0,
@@ -80,11 +83,12 @@ def search_memory(
     project: str | None = None,
     max_tokens: int | None = None,
 ) -> Result:
-    """Find stored memories by meaning and words: your own, or those of agent_id ("*" for everyone's)."""
+    """Find stored memories of this project by meaning and words, whichever agent stored them."""
     narrowed: Result = {"memory_type": memory_type, "min_importance": min_importance, "sees": sees}
-    narrowed |= {"min_score": min_score} | {"metadata": metadata or {}, "project": project}
-    asked = build_query(who.agent_id, query, top_k=top_k, agent_id=agent_id, **narrowed)
-    return answer(desk.on(who, branch), who, asked, Wish("agent_id", "memory_id", agent_id, max_tokens))
+    narrowed |= {"min_score": min_score, "metadata": metadata or {}, "project": project}
+    narrowed |= {"user_id": user_id or list_users(who.user_id)}
+    asked = build_query(who.agent_id, query, top_k=top_k, agent_id=agent_id, scope=scope, **narrowed)
+    return answer(desk.on(who, branch), who, asked, Wish("memory_id", scope, max_tokens))
 
 
 def get_agent_state(desk: Desk, who: Who, key: str, branch: str | None = None) -> Result:
@@ -135,6 +139,7 @@ def memory_add(
     agentId: str | None = None,
     metadata: dict[str, Any] | None = None,
     expiresAt: str | None = None,
+    userId: str | None = None,
     on_conflict: str = "decide",
     dry_run: bool = False,
     branch: str | None = None,
@@ -143,6 +148,7 @@ def memory_add(
     owner = agentId or who.agent_id
     source = SOURCE if owner == who.agent_id else f"{SOURCE}:{who.agent_id}"
     given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt, "source": source}
+    given |= {"user_id": userId or who.user_id}
     draft = Draft(content, owner, who.session_id, **given)  # type: ignore[arg-type]
     done = desk.on(who, branch).remember(draft, on_conflict, dry_run=dry_run)
     return {
@@ -174,6 +180,8 @@ def memory_search(
     tags: list[str] | None = None,
     agentId: str | None = None,
     sessionId: str | None = None,
+    userId: str | None = None,
+    scope: str | None = None,
     startTime: str | None = None,
     endTime: str | None = None,
     mode: str = "hybrid",
@@ -192,7 +200,8 @@ def memory_search(
         offset=offset,
         category=category,
         tags=tags or (),
-        agent_id=seen_by(who.agent_id, agentId),
+        agent_id=choose_agents(who.agent_id, agentId, scope),
+        user_id=userId or list_users(who.user_id),
         session_id=sessionId,
         since=startTime,
         until=endTime,
@@ -203,7 +212,7 @@ def memory_search(
         metadata=metadata or {},
         project=project,
     )
-    return answer(desk.on(who, branch), who, asked, Wish("agentId", "id", agentId, max_tokens))
+    return answer(desk.on(who, branch), who, asked, Wish("id", scope, max_tokens))
 
 
 def memory_update(

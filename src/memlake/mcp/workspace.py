@@ -25,6 +25,7 @@ class Who(NamedTuple):
     agent_id: str
     session_id: str | None = None
     org_id: str | None = None  # the setting memory.org, unless given
+    user_id: str | None = None  # whom the agent serves, if it serves many
 
 
 class Desk:
@@ -64,39 +65,38 @@ def within(results: list[dict[str, Any]], max_tokens: int | None) -> dict[str, A
 
 
 class Wish(NamedTuple):
-    """How an agent asks: the names of its parameters for the owner and the id, and the room for the answer."""
+    """How an agent asks: what it calls an id, whose memories it means, and the room for the answer."""
 
-    owner: str
     id: str
-    asked: str | None
+    scope: str | None
     max_tokens: int | None
 
 
 def answer(memories: Memories, who: Who, query: Query, wish: Wish) -> dict[str, Any]:
     """What a search answers: hits, the mode that was used, and notes. A record of it is kept."""
-    hits = search_for(memories, query, wish.asked, wish.owner)
+    hits = search_for(memories, query, wish.scope)
     body = within([{wish.id: hit["memory_id"], **brief(hit)} for hit in hits], wish.max_tokens)
     memories.note_told(query, hits, Teller("mcp", who.session_id or "", who.agent_id), kept=len(body["results"]))
     return {**body, "mode": hits.mode, **({"notes": list(hits.notes)} if hits.notes else {})}
 
 
-def search_for(memories: Memories, query: Query, asked: str | None, parameter: str) -> Hits:
-    """Hits for an agent. If only memories of others match, a note says so, and how to ask for them."""
+def search_for(memories: Memories, query: Query, scope: str | None) -> Hits:
+    """Hits for an agent. If it asked for its own and only memories of others match, a note says so."""
     context = dataclasses.replace(memories.context, vector_of=functools.cache(memories.context.vector_of))
     hits = Memories(context, memories.shared).search(query)
-    if not hits and asked is None:
+    if not hits and scope == "own":
         mode = "keyword" if hits.mode == "keyword" else query.mode  # a model that failed is not asked again
         others = search.search(context, query._replace(agent_id=EVERYONE, mode=mode))
         names = sorted({hit["agent_id"] for hit in others})
         if names:
             who = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
-            hits.notes += (f'Memories of other agents match ({who}): search again with {parameter} "*".',)
+            hits.notes += (f'Memories of other agents match ({who}): search again with scope "project".',)
     return hits
 
 
 def brief(hit: Mapping[str, Any]) -> dict[str, Any]:
     """A hit without empty fields and with short figures, because an agent pays for every character."""
-    short = {name: hit[name] for name in _MORE if hit[name]}
+    short = {name: hit[name] for name in _MORE if hit[name] and not (name == "project" and hit["own"])}
     return {
         "content": hit["content"],
         "memory_type": hit["memory_type"],
@@ -108,5 +108,5 @@ def brief(hit: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_MORE = ("agent_id", "category", "tags", "metadata", "expires_at", "project")
+_MORE = ("agent_id", "user_id", "category", "tags", "metadata", "expires_at", "project", "area")
 _NAMED = 5  # agents that are named

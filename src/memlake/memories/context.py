@@ -11,12 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
+from memlake import projects
 from memlake.defaults import Settings
 from memlake.errors import Damaged, Error, Unavailable
 from memlake.index.index import Index
 from memlake.memories import branch_expiry, record
 from memlake.memories.record import Memory
 from memlake.objects import disk
+from memlake.projects import Place
 from memlake.records import Author, Commit, Entry
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
@@ -42,9 +44,8 @@ class MemoryContext:
     written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
     agent: str = ""  # who works here and signs what is written, if it is not a person
     org: str | None = None  # whose memories and state are seen; None for everybody's
-    project: str | None = None  # where a repo holds memories of many projects: the one we are in, "" for none
+    found: Place = projects.NOWHERE  # the project we were in when this was opened
     notes: tuple[str, ...] = ()  # what this one call is to say beside its result
-    package: str = ""  # the package of a monorepo we are in: kept as `folder` in the metadata of what is stored
 
     @property
     def author(self) -> Author:
@@ -55,13 +56,33 @@ class MemoryContext:
         """Whether what belongs to an organisation is seen here."""
         return self.org is None or self.org == org_id
 
-    def may_meet(self, old: Memory, new: Memory) -> bool:
-        """Whether a new memory may say something about an old one: never across organisations or projects."""
-        return old.org_id == new.org_id and (self.project is None or old.project == new.project)
+    @property
+    def place(self) -> Place:
+        """The project we are in, by all the names it has by now."""
+        return projects.refresh(self.found)
 
-    def shows(self, memory: Memory, projects: Sequence[str] | None) -> bool:
-        """Whether somebody who asks for these projects (None: all of them) may see a memory here."""
-        return self.sees(memory.org_id) and (projects is None or memory.project in projects)
+    def list_same(self, memory: Memory) -> tuple[str, ...]:
+        """The names of the project a memory belongs to."""
+        place = self.place
+        return place.same if record.is_of(memory, place.same) else (memory.project,)
+
+    def choose_projects(self, asked: str | None) -> tuple[str, ...] | None:
+        """The projects that are meant, by their names: the one asked for, by name or folder; all of them (None) for
+        "*"; unless asked, this one and none.
+        """
+        if asked is None:
+            return self.place.seen
+        names, place = projects.find_names(asked), self.place
+        return None if asked == "*" else place.same if names[0] in place.names else names
+
+    def may_meet(self, old: Memory, new: Memory) -> bool:
+        """Whether a new memory may say something about an old one: never across organisations, users or projects."""
+        whose = (old.org_id, old.user_id) == (new.org_id, new.user_id)
+        return whose and record.is_of(old, self.list_same(new))
+
+    def shows(self, memory: Memory, names: Sequence[str] | None) -> bool:
+        """Whether somebody who asks for projects of these names (None: all of them) may see a memory here."""
+        return self.sees(memory.org_id) and (names is None or record.is_of(memory, names))
 
     def sign_checkout(self) -> Checkout:
         """The checkout, whose commits are then signed by whoever works here."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from memlake import projects
 from memlake.defaults import Settings
 from memlake.errors import Error, NotFound, Purged
 from memlake.index import rows
@@ -20,6 +21,7 @@ from memlake.memories import index_sync, record
 from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory
 from memlake.objects import layout
+from memlake.projects import Place
 from memlake.records import Author, Commit
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
@@ -51,10 +53,8 @@ def says_little(text: str) -> bool:
 class Narrow:
     """The memories of a branch, for a moment."""
 
-    def __init__(
-        self, here: Checkout, folder: Path, settings: Settings, branch: str, *, project: str | None = None
-    ) -> None:
-        self._here, self.settings, self.branch, self.project = here, settings, branch, project
+    def __init__(self, here: Checkout, folder: Path, settings: Settings, branch: str, *, place: Place) -> None:
+        self._here, self.settings, self.branch, self.place = here, settings, branch, place
         self._org = settings.memory_org
         self._known: dict[bytes, Memory] = {}  # by oid, of what was looked at
         self._folder = folder / "index"
@@ -78,15 +78,16 @@ class Narrow:
             )
         )
 
-    def count_of(self, project: str, most: int) -> int:
-        """How many memories belong to a project, up to a number; also to another one than ours."""
-        marks = [mark("project", project)]
+    def count_of(self, names: Sequence[str], most: int) -> int:
+        """How many memories belong to the project of these names, up to a number; also to another one than ours."""
+        marks = [mark("project", name) for name in names]
         return len(self._look(lambda at, shown: at.newest(marks, shown, most=most, now=layout.now())))
 
     def deposit(self, memory: Memory) -> bool:
         """Store a memory as of this project, in one commit; False when its session said the same just before."""
         history = self._here.history
-        memory = memory._replace(project=self.project or "", org_id="local" if self._org == "*" else self._org)
+        memory = record.put_in_place(memory, projects.claim(self.place))
+        memory = memory._replace(org_id="local" if self._org == "*" else self._org)
         if any(self._says(commit, memory) for commit in self._recent()):
             return False
         path = memory_path(history, memory.agent_id, memory.memory_id)
@@ -137,13 +138,12 @@ class Narrow:
 
     def _project_marks(self) -> list[str]:
         """The marks of what `_fits` lets through: the index tells them without reading a memory."""
-        return [] if self.project is None else [mark("project", name) for name in dict.fromkeys(("", self.project))]
+        return [mark("project", name) for name in self.place.seen]
 
     def _fits(self, seen: Seen) -> bool:
         """Whether a memory is of an organisation and a project that are seen here: nothing crosses unasked."""
         return any(
-            self._org in ("*", memory.org_id) and (self.project is None or memory.project in ("", self.project))
-            for memory in self._read([seen])
+            self._org in ("*", memory.org_id) and record.is_of(memory, self.place.seen) for memory in self._read([seen])
         )
 
     def _read(self, found: list[Seen]) -> list[Memory]:

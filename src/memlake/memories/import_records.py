@@ -9,12 +9,14 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
+from memlake import projects
 from memlake.errors import Purged
 from memlake.memories import index_sync, record, store
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import memory_path
 from memlake.memories.record import IMPORTED, Memory, Past
 from memlake.named_tuple import NamedTuple
+from memlake.projects import Place
 from memlake.records import Entry
 
 
@@ -31,6 +33,7 @@ class Item(NamedTuple):
     memory: Memory
     past: tuple[Earlier, ...] = ()
     is_dated: bool = True  # its time is its own; one that was given none is of the moment it is read
+    is_placed: bool = True  # it says which project it belongs to, or that it belongs to none
 
 
 class Ours(NamedTuple):
@@ -57,7 +60,8 @@ def plan(context: MemoryContext, items: Sequence[Item]) -> Planned:
     """Sort items, each of another id, by what is here. What is known, or once was under this id, is left out."""
     known = dict(_find_ours(context, [item.memory for item in items]))
     planned = Planned([], [], [])
-    for item in (_with_org(item, context.org or "local") for item in items):
+    place = context.place if all(item.is_placed for item in items) else projects.claim(context.place)
+    for item in (_put_in_place(_with_org(item, context.org or "local"), place) for item in items):
         ours = known.get(item.memory.memory_id)
         if ours is None:
             planned.new.append(item)
@@ -70,6 +74,16 @@ def _with_org(item: Item, org: str) -> Item:
     """An item that names no organisation, nor do its earlier texts, belongs to this one."""
     past = tuple(one._replace(memory=_of_org(one.memory, org)) for one in item.past)
     return item._replace(memory=_of_org(item.memory, org), past=past)
+
+
+def _put_in_place(item: Item, place: Place) -> Item:
+    """An item that names no project belongs to the one we are in; so does all that is brought into a project's own
+    repo, under the name it came with: in another clone the project may have another.
+    """
+    memory = item.memory
+    if not item.is_placed:
+        memory = memory._replace(project=place.project)
+    return item._replace(memory=memory._replace(own=place.own and memory.project != ""))
 
 
 def _of_org(memory: Memory, org: str) -> Memory:
@@ -157,7 +171,9 @@ def _update_ours(context: MemoryContext, item: Item, ours: Ours) -> Memory:
     since = item.past[contents.index(mine.content) + 1 :] if mine.content in contents else ()
     until = since[0].memory.updated_at if since else item.memory.updated_at
     history = (*mine.history, Past(ours.entry.oid, until))
-    theirs = item.memory._replace(agent_id=mine.agent_id, created_at=mine.created_at, project=mine.project)
+    theirs = item.memory._replace(
+        agent_id=mine.agent_id, created_at=mine.created_at, project=mine.project, own=mine.own
+    )
     return _link_past(context, Item(theirs, tuple(since)), history)
 
 

@@ -58,7 +58,7 @@ def find_naming(
 def _read_memories(history: History, commit: Commit, seen: Seen) -> Iterator[Memory]:
     for _, entry in history.scan(commit, MEMORY.folder):
         memory = record.decode(history.objects.read(entry.oid))
-        if seen.org in (None, memory.org_id) and (seen.projects is None or memory.project in seen.projects):
+        if seen.org in (None, memory.org_id) and (seen.projects is None or record.is_of(memory, seen.projects)):
             yield memory
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memlake import memories as later  # what only some verbs need: a recall would pay 40 ms for all of it
+from memlake import projects
 from memlake.errors import Conflict, Denied, InvalidInput
 from memlake.memories import branch_expiry, embed, record
 from memlake.memories import search as memory_search
@@ -23,6 +24,7 @@ from memlake.memories.resources import Shared
 from memlake.memories.search import EVERYONE, Hits, Query
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
+from memlake.projects import NOWHERE
 from memlake.records import Commit
 from memlake.records import Conflict as Met
 from memlake.reports import PurgeReport
@@ -59,7 +61,8 @@ class Draft(NamedTuple):
     source: str | None = None
     created_at: str | int | None = None
     expires_at: str | int | datetime | None = None  # "never" or None for never
-    project: str | None = None  # None: the one we are in, where memories record theirs
+    project: str | None = None  # None: the one we are in
+    user_id: str | None = None  # whom it is about, where an agent serves many people
 
 
 class Memories:
@@ -80,7 +83,7 @@ class Memories:
 
     def of_no_project(self) -> Memories:
         """A view for what holds everywhere: in a repo of many projects, what it stores belongs to none of them."""
-        return Memories(dataclasses.replace(self.context, project="", package=""), self.shared)
+        return Memories(dataclasses.replace(self.context, found=NOWHERE), self.shared)
 
     # -- writing ------------------------------------------------------------------------------
 
@@ -129,8 +132,6 @@ class Memories:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
         old, new = self.get(memory_id), _check_draft(draft, self.context)
-        if "folder" in old.metadata:  # the package it was said in, wherever it is changed from
-            new = new._replace(metadata={"folder": old.metadata["folder"], **new.metadata})
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
         clean, warnings = later.redact.guard_memory(given, self.context.settings.memory_secrets)
         fields = {name: getattr(clean, name) for name in changed}
@@ -221,9 +222,7 @@ class Memories:
     def log(self, limit: int = 20, *, project: str | None = None) -> list[Commit]:
         if limit < 1:
             raise InvalidInput(f"limit is a whole number of at least 1, not {limit!r}. Nothing was read.")
-        return list(
-            later.timeline.list_commits(self.context, limit, memory_search.choose_projects(self.context, project))
-        )
+        return list(later.timeline.list_commits(self.context, limit, self.context.choose_projects(project)))
 
     def fields(self, memory: Memory) -> dict[str, Any]:
         """A memory as a mapping, with what only the index and the counters know."""
@@ -259,7 +258,7 @@ class Memories:
         """The memories of the branch in figures; of one project ("*": all), as `Rule` takes it."""
         model = self.shared.provider_spec if self.shared.embedder() is not None else "none"
         stale = len(self.stale(later.review.Rule(project=project)))
-        found = later.stats.stats(self.context, model, memory_search.choose_projects(self.context, project))
+        found = later.stats.stats(self.context, model, self.context.choose_projects(project))
         return found._replace(in_doubt=len(self.conflicts(project=project)), stale=stale)
 
     # -- branches -----------------------------------------------------------------------------
@@ -362,9 +361,7 @@ class Prepared(NamedTuple):
 
 def prepare(draft: Draft, context: MemoryContext) -> Prepared:
     """A memory from a draft, checked; secrets in it warned of, left out or refused, as the setting says."""
-    new = _check_draft(draft, context)
-    if context.package:
-        new = new._replace(metadata={"folder": context.package, **new.metadata})
+    new = place_memory(_check_draft(draft, context), context, named=draft.project is not None)
     made, warnings = later.redact.guard_memory(new, context.settings.memory_secrets)
     unclear = later.rules.warn_vague(made.content)
     return Prepared(made, (*warnings, unclear) if unclear else warnings)
@@ -389,5 +386,14 @@ def _check_draft(draft: Draft, context: MemoryContext) -> Memory:
         created,
         created,
         record.check_end(draft.expires_at, now),
-        project=record.check_text(context.project if draft.project is None else draft.project, "project", longest=4096),
+        project=record.check_text(draft.project, "project", longest=4096),
+        user_id=record.check_text(draft.user_id, "user_id"),
     )
+
+
+def place_memory(memory: Memory, context: MemoryContext, *, named: bool) -> Memory:
+    """A new memory with where it was said; one whose project was `named` belongs to that."""
+    place = context.place
+    if named and not record.is_of(memory, place.same):
+        return memory
+    return record.put_in_place(memory, place if named else projects.claim(place))

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
-from collections.abc import Mapping, ValuesView
+from collections.abc import Mapping, Sequence, ValuesView
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
@@ -17,10 +18,12 @@ from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
 from memlake.named_tuple import NamedTuple
+from memlake.projects import OWN, Place
 from memlake.versions.history.times import parse_end
 
 TYPES = ("fact", "episode", "preference", "context")
 CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")
+SCOPES = ("project", "own")  # whose memories a search sees: everybody's of the project, or the asker's own
 LONGEST = 1 << 20  # characters of content
 DEEPEST = 100  # levels of a JSON value
 LATEST = 253_402_300_800_000_000  # the year 10000, in microseconds: no time is so far, before or after
@@ -31,6 +34,15 @@ _MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
+
+
+_FOR_ALL = re.compile(
+    r"\b(?:all|every|each|any) (?:of )?(?:the |our )?"
+    r"(?:packages?|services?|apps?|applications?|modules?|crates?|workspaces?)\b"
+    r"|\beverywhere\b|\b(?:whole|entire) (?:repo|repository|monorepo|project|workspace|codebase)\b"
+    "|所有(?:的)?(?:包|服务|模块|应用|子项目)|每个(?:包|服务|模块|应用)|整个(?:仓库|项目|代码库)",
+    re.IGNORECASE,
+)
 
 
 class Past(NamedTuple):
@@ -60,7 +72,11 @@ class Memory(NamedTuple):
     history: tuple[Past, ...] = ()
     related: tuple[str, ...] = ()
     review: str = ""
-    project: str = ""  # the folder it was said about, where a repo holds memories of many
+    project: str = ""  # what it was said about, by the name of then; empty for what belongs to no project
+    area: str = ""  # the folder of the project it was said in
+    package: str = ""  # the package of a monorepo it holds for, if not for all
+    own: bool = False  # it is about the project whose repo holds it, whatever that is called elsewhere
+    user_id: str = ""  # whom it is about, where an agent serves many people
 
     @property
     def key(self) -> bytes:
@@ -150,10 +166,23 @@ def marks(memory: Memory) -> list[str]:
     found = [
         mark("agent", memory.agent_id), mark("session", memory.session_id), mark("type", memory.memory_type),
         mark("category", memory.category), mark("org", memory.org_id), mark("project", memory.project),
+        mark("user", memory.user_id),
     ]  # fmt: skip
+    found += [mark("project", OWN)] * memory.own
     found += [mark("tag", tag) for tag in memory.tags]
     found += [meta_mark(name, value) for name, value in memory.metadata.items()]
     return found + [mark("review", "yes")] * bool(memory.review)
+
+
+def put_in_place(memory: Memory, place: Place) -> Memory:
+    """A memory with where it was said. One whose text is about all packages of a monorepo holds for no single one."""
+    package = "" if _FOR_ALL.search(memory.content) else place.package
+    return memory._replace(project=place.project, area=place.area, package=package, own=place.own)
+
+
+def is_of(memory: Memory, names: Sequence[str]) -> bool:
+    """Whether a memory belongs to a project that has these names, as the marks say it."""
+    return memory.project in names or (memory.own and OWN in names)
 
 
 def meta_mark(name: str, value: object) -> str:

@@ -100,8 +100,9 @@ def find_doubt(context: MemoryContext, new: Memory) -> Verdict | None:
 
 def _find_near(context: MemoryContext, new: Memory) -> list[search.Hit]:
     """The nearest of everybody, and enough of those the writer may change, all of one organisation and project."""
-    project = None if context.project is None else new.project
-    query = Query(new.content[:2000], limit=_NEAR, org_id=new.org_id, project=project)
+    query = Query(
+        new.content[:2000], limit=_NEAR, org_id=new.org_id, project=context.list_same(new), user_id=new.user_id
+    )
     found = search.search(context, query)
     if any(hit["agent_id"] not in search.list_own(new.agent_id) for hit in found):
         found += search.search(context, query._replace(agent_id=search.list_own(new.agent_id)))
@@ -145,7 +146,9 @@ def _judge_pair(old: Memory | None, new: Memory, hit: search.Hit, judge: Judge |
 
 
 def _describe_filing(memory: Memory) -> dict[str, Any]:
-    return {**memory.metadata, "category": memory.category, "tags": list(memory.tags)}
+    where = {"area": memory.package, "user_id": memory.user_id}
+    where = {name: value for name, value in where.items() if value}
+    return {**memory.metadata, **where, "category": memory.category, "tags": list(memory.tags)}
 
 
 def describe_outcome(new: Memory, verdict: Verdict, way: str) -> Outcome:

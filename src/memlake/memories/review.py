@@ -77,7 +77,7 @@ def list_doubts(
     context: MemoryContext, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None
 ) -> Iterator[Doubt]:
     """What a merge waits for, then what `decide` could not decide: both sides. Of one project, as `Rule` takes it."""
-    whose = search.choose_projects(context, project)
+    whose = context.choose_projects(project)
     for met in conflicts.list_waiting(context):
         if conflicts.describe_sides(context.here.history, met) is None:  # no memory, whatever its path
             continue
@@ -119,7 +119,7 @@ def list_decided(
     context: MemoryContext, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None
 ) -> list[Decided]:
     """The newest changes that `decide` made to memories, newest first, among the last commits of the branch."""
-    whose = search.choose_projects(context, project)
+    whose = context.choose_projects(project)
     found = (
         _parse_decision(context, commit, agent_id, whose) for commit in timeline.list_commits(context, LOOKED_BACK)
     )
@@ -193,7 +193,7 @@ def list_stale(context: MemoryContext, access: Access, rule: Rule = Rule()) -> l
     _check_rule(rule)
     now = layout.now()
     before = now - int(rule.days * DAY)
-    whose = search.choose_projects(context, rule.project)
+    whose = context.choose_projects(rule.project)
     hits = search.list_memories(context, Query(limit=rule.limit, agent_id=rule.agent_id, until=before, project=whose))
     found = [memory for memory in hits if memory.importance <= rule.max_importance and memory.updated_at < before]
     reads = access.read([memory.key for memory in found])
@@ -229,6 +229,6 @@ def evict(context: MemoryContext, access: Access, rule: Rule, *, dry_run: bool) 
 
 def list_expired(context: MemoryContext, rule: Rule) -> list[Age]:
     """Memories past the end they were given; searches leave them out already. Of a rule, whose they are counts."""
-    now, whose = layout.now(), search.choose_projects(context, rule.project)
+    now, whose = layout.now(), context.choose_projects(rule.project)
     gone = search.list_memories(context, Query(limit=_ALL, agent_id=rule.agent_id, project=whose), now=0)
     return [_measure_age(m, {}, now) for m in gone if m.expires_at and m.expires_at <= now]

@@ -37,7 +37,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
 def list_own(agent_id: str) -> tuple[str, ...]:
-    """Whose memories an agent sees by itself: its own, and those that belong to no agent (a person's)."""
+    """Whose memories count as an agent's own: its own, and those that belong to no agent (a person's)."""
     return tuple(dict.fromkeys((agent_id, "")))
 
 
@@ -69,21 +69,35 @@ class Query(NamedTuple):
     sees: str = "branch"
     review: bool = False
     org_id: str | None = None
-    project: str | Sequence[str] | None = None  # of these ("*": all); None: where we are in one, of it and of none
+    project: str | Sequence[str] | None = None  # names or folders ("*": all); None: the one we are in, and none
     min_score: float = 0.0  # hits whose `similarity_score` is lower are left out
+    user_id: str | Sequence[str] | None = None  # only what is about these; "" is what names no user
 
 
-def seen_by(me: str, asked: str | Sequence[str] | None) -> str | Sequence[str]:
-    """Whose memories a search of an agent sees: those it asks for, else its own."""
-    return list_own(me) if asked is None else asked
+def choose_agents(me: str, asked: str | Sequence[str] | None, scope: str | None) -> str | Sequence[str]:
+    """Whose memories a search of an agent sees: those it asks for, else everybody's, or with the scope "own" its own.
+
+    Everybody's, because agents of one project work on one thing: what one of them learned the others would ask again.
+    """
+    if scope not in (None, *record.SCOPES):
+        raise InvalidInput(f"scope is one of {', '.join(record.SCOPES)}, not {scope!r}. Nothing was searched.")
+    if asked is not None and scope == "own":
+        raise InvalidInput('scope "own" and agent_id both say whose memories are meant. Nothing was searched.')
+    return asked if asked is not None else list_own(me) if scope == "own" else EVERYONE
+
+
+def list_users(user_id: str | None) -> tuple[str, ...] | None:
+    """Whom memories are about that are seen while a user is served: that user, and nobody; without one all (None)."""
+    return (user_id, "") if user_id else None
 
 
 def build_query(
-    me: str, text: str, *, top_k: int = 10, agent_id: str | Sequence[str] | None = None, **narrowed: Any
-) -> Query:
+    me: str, text: str, *, top_k: int = 10, agent_id: str | Sequence[str] | None = None, scope: str | None = None,
+    **narrowed: Any,
+) -> Query:  # fmt: skip
     """What an agent asks that says `top_k`."""
     _check_count("top_k", top_k, 1)
-    return Query(text, limit=top_k, agent_id=seen_by(me, agent_id), **narrowed)
+    return Query(text, limit=top_k, agent_id=choose_agents(me, agent_id, scope), **narrowed)
 
 
 class Hit(dict[str, Any]):
@@ -111,8 +125,8 @@ class Hits(list[Hit]):
 def search(context: MemoryContext, query: Query) -> Hits:
     """The best memories for a query; without words, the newest that pass the filters."""
     _check(query)
-    is_unasked = query.project is None and context.project is not None
-    hits = _search_checked(context, query._replace(project=list_projects_here(context)) if is_unasked else query)
+    is_unasked = query.project is None and not context.found.own
+    hits = _search_checked(context, query._replace(project=list_projects(context, query.project)))
     most = context.settings.search_max_results
     if query.limit > most == len(hits):
         hits.notes += (
@@ -149,14 +163,12 @@ def _nearest(scores: Sequence[Scored]) -> float:
     return max(round(score.likeness, 4) for score in scores)
 
 
-def list_projects_here(context: MemoryContext) -> tuple[str, ...] | None:
-    """The projects whose memories are shown to somebody who asks for none: this one and none; None for all of them."""
-    return None if context.project is None else tuple(dict.fromkeys((context.project, "")))
-
-
-def choose_projects(context: MemoryContext, asked: str | None) -> tuple[str, ...] | None:
-    """The projects that are meant: the one asked for, all of them for "*", else those shown here."""
-    return list_projects_here(context) if asked is None else None if asked == EVERYONE else (asked,)
+def list_projects(context: MemoryContext, asked: str | Sequence[str] | None) -> Sequence[str] | None:
+    """The names of the projects that a query asks for; None for all of them."""
+    if asked is None or isinstance(asked, str):
+        return context.choose_projects(asked)
+    chosen = [context.choose_projects(one) for one in asked]
+    return None if None in chosen else [name for names in chosen for name in names or ()]
 
 
 @reads
@@ -305,6 +317,9 @@ def _check_narrowing(query: Query) -> None:
         raise InvalidInput(
             f'agent_id is a name, a list of names or "{EVERYONE}", not {query.agent_id!r}. Nothing was searched.'
         )
+    users = [query.user_id] if isinstance(query.user_id, str | None) else query.user_id
+    if not isinstance(users, list | tuple | set) or not all(isinstance(name, str | None) for name in users):
+        raise InvalidInput(f"user_id is a name or a list of names, not {query.user_id!r}. Nothing was searched.")
     for name, value in record.check_metadata(query.metadata).items():
         if isinstance(value, dict) and (operator := next((key for key in value if key.startswith("$")), None)):
             raise InvalidInput(
@@ -330,6 +345,8 @@ def build_filter(query: Query) -> Filter:
     asked = {"session": query.session_id, "type": query.memory_type, "category": query.category, "org": query.org_id}
     for field, value in asked.items():
         groups += [[mark(field, value)]] if value is not None else []
+    if query.user_id not in (None, EVERYONE):
+        groups.append([mark("user", name) for name in _names(query.user_id)])
     groups += [[mark("tag", tag)] for tag in record.check_tags(query.tags)]
     groups += [[record.meta_mark(name, value)] for name, value in record.check_metadata(query.metadata).items()]
     groups += [[mark("review", "yes")]] if query.review else []
@@ -440,6 +457,9 @@ def fields(memory: Memory) -> dict[str, Any]:
         "session_id": memory.session_id,
         "org_id": memory.org_id,
         "project": memory.project,
+        "area": memory.area,
+        "own": memory.own,
+        "user_id": memory.user_id,
         "category": memory.category,
         "tags": list(memory.tags),
         "metadata": dict(memory.metadata),

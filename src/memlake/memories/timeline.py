@@ -94,9 +94,9 @@ def list_written(history: History, commits: Iterable[str]) -> Iterator[Memory]:
                         yield record.decode(history.objects.read(entry.oid))
 
 
-def check_projects(found: Sequence[Memory], projects: Sequence[str] | None, verb: str) -> None:
-    """Conflict where one of them belongs to none of these projects; `verb` is undo or redo."""
-    other = next((one for one in found if projects is not None and one.project not in projects), None)
+def check_projects(found: Sequence[Memory], names: Sequence[str] | None, verb: str) -> None:
+    """Conflict where one of them belongs to no project of these names; `verb` is undo or redo."""
+    other = next((one for one in found if names is not None and not record.is_of(one, names)), None)
     if other is not None:
         raise Conflict(
             f"the last operation in this repo wrote a memory of another project, {other.project}: "
@@ -244,7 +244,7 @@ def list_differences(
     context: MemoryContext, a: str, b: str | None = None, *, project: str | None = None
 ) -> Iterator[Difference]:
     """Memories that differ between two moments (revs or times); without `b`, between `a` and now."""
-    whose = search.choose_projects(context, project)
+    whose = context.choose_projects(project)
     old = search.find_commit_as_of(context, a)
     new = search.find_commit_as_of(context, b) if b else context.head()
     for change in context.here.history.diff(old, new, index_sync.ROOM):

@@ -37,7 +37,7 @@ class Report(NamedTuple):
     warnings: tuple[str, ...] = ()
     updated: int = 0  # with a newer text
     in_doubt: int = 0  # kept beside ours, whose text is another
-    users: tuple[str, ...] = ()  # whose memories they are by their metadata, as mem0 tells users apart
+    users: tuple[str, ...] = ()  # whose memories they are
 
 
 class Source(Iterator[Item]):
@@ -78,7 +78,7 @@ def load_items(memories: Memories, items: Iterable[Item]) -> Report:
             warnings.add((item.memory for item in planned.all), secrets)
             counts.update(stored=len(planned.new), updated=len(planned.newer), in_doubt=len(planned.differing))
             counts.update(known=len(part) - len(planned.all))
-        users |= {str(user) for item in batch if (user := item.memory.metadata.get("user_id"))}
+        users |= {user for item in batch if (user := item.memory.user_id)}
     skipped, problems = (source.skipped, source.problems) if isinstance(source, Source) else (0, [])
     return Report(
         counts["stored"], counts["known"], skipped, tuple(problems), warnings.list_all(), counts["updated"],
@@ -187,4 +187,5 @@ def _plain_fields(memory: Memory) -> dict[str, Any]:
     for name in ("created_at", "updated_at", "expires_at"):
         if fields[name]:
             fields[name] = search.iso(getattr(memory, name))
-    return {name: value for name, value in fields.items() if value not in ("", None, [], {})}
+    kept = {name: value for name, value in fields.items() if value not in ("", None, [], {}) and name != "own"}
+    return {**kept, "project": memory.project} | ({"package": memory.package} if memory.package else {})

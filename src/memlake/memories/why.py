@@ -59,7 +59,7 @@ def describe_recall(
     tokens = sum(len(hit["content"]) + AROUND for hit in told) // search.PER_TOKEN
     candidates = recalls.describe_hits(hits, kept) + hits.missed
     return Recall(
-        teller.surface, query.text, teller.session, teller.agent or context.agent, context.project or "",
+        teller.surface, query.text, teller.session, teller.agent or context.agent, context.place.project,
         context.branch, hits.head, hits.mode, asked, tokens, candidates, hits.notes,
     )  # fmt: skip
 
@@ -117,9 +117,13 @@ def _find_filters(context: MemoryContext, memory: Memory, query: Query) -> Itera
     org = context.org if query.org_id is None else None if query.org_id == EVERYONE else query.org_id
     if org is not None and memory.org_id != org:
         yield Gate("organisation", f"It belongs to organisation {memory.org_id!r}; those of {org!r} are seen.")
-    projects = search.list_projects_here(context) if query.project is None else _names(query.project)
-    if projects is not None and memory.project not in projects:
-        yield Gate("project", f"It belongs to project {memory.project or '(none)'}; {_list(projects)} was searched.")
+    names = search.list_projects(context, query.project)
+    if names is not None and not record.is_of(memory, names):
+        yield Gate("project", f"It belongs to project {memory.project or '(none)'}; {_list(names)} was searched.")
+    if query.user_id not in (None, EVERYONE) and memory.user_id not in _names(query.user_id or ""):
+        yield Gate(
+            "user", f"It is about {memory.user_id or '(no user)'}; {_list(_names(query.user_id or ''))} was asked for."
+        )
     if not search.is_asked_for(memory.agent_id, query.agent_id):
         yield Gate(
             "scope", f"Agent {memory.agent_id!r} stored it; memories of {_list(_names(query.agent_id))} were asked for."

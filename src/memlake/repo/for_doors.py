@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from memlake import memories, versions
+from memlake import memories, projects, versions
 from memlake.records import Entry
 from memlake.repo.open import AnyPath
 from memlake.repo.repo import Repo
@@ -36,8 +36,8 @@ def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
 
     Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
     """
-    project = "" if everywhere else repo._project()
-    return memories.hook_search.Narrow(repo._look(), repo.dir, repo._settings, repo._memory_branch(), project=project)
+    place = projects.NOWHERE if everywhere else repo._place()
+    return memories.hook_search.Narrow(repo._look(), repo.dir, repo._settings, repo._memory_branch(), place=place)
 
 
 def list_rebase(repo: Repo, upstream: str, branch: str | None = None, *, onto: str | None = None) -> Sequence[Step]:

@@ -115,8 +115,8 @@ def gather(
 
 def list_seen(repo: Repo) -> memories.lineage.Seen:
     """As searching does: memories of one's own organisation, and in a repo of many projects those of this one."""
-    org, project = repo._settings.memory_org, repo._project()
-    return memories.lineage.Seen(None if org == "*" else org, None if project is None else (project, ""))
+    org = repo._settings.memory_org
+    return memories.lineage.Seen(None if org == "*" else org, repo._place().seen)
 
 
 def _find_names(graph: Graph, here: Checkout, names: Iterable[str], use_id: Callable[[Use], str]) -> Mapping[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from memlake import config, dataset, governance, memories, projects, versions
 from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.dataset.kind import DATASET
-from memlake.errors import AlreadyExists, Conflict, InvalidInput, pasted
+from memlake.errors import AlreadyExists, Conflict, Error, InvalidInput, pasted
 from memlake.objects.forks import check_process
 from memlake.records import Author, Change, Commit, Entry, Lane, Merged, Move, Staged, Status
 from memlake.repo.open import AnyPath, Opened, SomePaths, each
@@ -413,14 +414,34 @@ class Repo(Opened):
         org = None if self._settings.memory_org == "*" else self._settings.memory_org  # None: all of them are seen
         context = memories.context.MemoryContext(
             self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
-            org=org, project=(project := self._project()), package=projects.find_package(project or self.root),
+            org=org, found=self._place(),
         )  # fmt: skip
         return memories.memories.Memories(context, shared)
 
-    def _project(self) -> str | None:
-        """The project we are in, where memories record theirs: only the personal repo holds those of many."""
-        is_personal = os.path.realpath(self.root) == os.path.realpath(config.personal_folder())
-        return projects.find_project() if is_personal else None
+    def _is_personal(self) -> bool:
+        return os.path.realpath(self.root) == os.path.realpath(config.personal_folder())
+
+    def _place(self) -> projects.Place:
+        """The project we are in. The personal repo holds memories of many, and notes which names are of one."""
+        if self._is_personal():
+            return self._with_learned(projects.find_place())
+        place = projects.find_place_in(self.root)
+        if place.own and place.project.startswith("/"):  # a path would tell others where it lies on this machine
+            place = place._replace(names=(f"{os.path.basename(place.root)}-{self._id[-12:]}", *place.names))
+        return place
+
+    def _with_learned(self, place: projects.Place) -> projects.Place:
+        """The place with the names its project had in other clones, before it had the remote by which it is known."""
+        if place == projects.NOWHERE:
+            return place
+        known = self._local.json_state("projects") or {}
+        ours = known.get(place.project, []) if isinstance(known, dict) else []
+        noted = [name for name in place.names[1:] if not name.startswith("/")]
+        if not set(noted) <= set(ours):
+            ours = list(dict.fromkeys((*ours, *noted)))
+            with contextlib.suppress(Error):  # then other clones learn it another time
+                self._local.set_state(projects=json.dumps({**known, place.project: ours}))
+        return place._replace(names=tuple(dict.fromkeys((*place.names, *ours))))
 
     # -- datasets -----------------------------------------------------------------------------
 
@@ -532,8 +553,8 @@ class Repo(Opened):
 
         It puts the memories it finds into `taken`.
         """
-        own = self._project() if project is None else project
-        seen = None if own is None or own == "*" else (own, "")
+        place = self._place()
+        seen = None if project == "*" else place.seen if project is None else (*projects.find_names(project), "")
 
         def check(written: Sequence[tuple[str, str]]) -> None:
             if written:  # else it is no verb of memories, and pays nothing for them

@@ -35,9 +35,9 @@ def hit_lines(style: Style, hit: Mapping[str, Any], lead: str = "", *, scored: b
     yield f"{style.paint(lead, 'bold')}{paint_id(style, hit['memory_id'])}  {hit['created_at'][:10]}  {who}"
     yield from (f"{INDENT}{line}" for line in wrap_text(hit["content"], style.width - len(INDENT)))
     filed = [hit["memory_type"], hit["category"], *(f"#{tag}" for tag in hit["tags"])]
-    filed += [f"user {hit['metadata']['user_id']}"] if hit["metadata"].get("user_id") else []
-    filed += [f"in {hit['metadata']['folder']}"] if hit["metadata"].get("folder") else []
-    filed += [f"of {hit['project']}"] if hit["project"] else []
+    filed += [f"user {hit['user_id']}"] if hit["user_id"] else []
+    filed += [f"in {hit['area']}"] if hit["area"] else []
+    filed += [f"of {hit['project']}"] if hit["project"] and not hit["own"] else []
     filed += [f"score {hit['similarity_score']:.2f}"] if scored and hit.get("why", {}).get("rank") else []
     yield style.paint(INDENT + clean("  ".join(part for part in filed if part)).replace("\n", " "), "dim")
 

@@ -385,7 +385,7 @@ def test_a_short_reply_that_says_something_is_kept(hook: Hook, repo: Path, text:
 
 
 def test_replies_that_repeat_a_fact_do_not_crowd_it_out(run: Run, hook: Hook) -> None:
-    run("remember", "Refunds take 5 days", "--metadata", "user_id=ada")
+    run("remember", "Refunds take 5 days", "--user", "ada")
     for number in range(7):
         said = f"Refunds take 5 days, refunds of customer {number} too, the days are 5."
         hook("stop", session_id=f"L{number}", last_assistant_message=said)

@@ -58,6 +58,10 @@ def at(run: Run, folder: Path) -> Run:
     return lambda *args, **how: run("-C", str(folder), *args, **how)
 
 
+def name(folder: Path) -> str:
+    return projects.find_place(folder).project
+
+
 # -- the personal repo
 
 
@@ -66,7 +70,7 @@ def test_two_projects_without_a_repo_do_not_correct_each_others_facts(run: Run, 
     assert "Remembered" in one("remember", "The dev server listens on port 1313").out
     assert "Remembered" in other("remember", "The dev server listens on port 5173").out
     hits = one("recall", "dev server port", "--json").json["hits"]
-    assert [(hit["content"][-4:], hit["project"]) for hit in hits] == [("1313", str(two[0]))]
+    assert [(hit["content"][-4:], hit["project"]) for hit in hits] == [("1313", name(two[0]))]
     assert other("recall", "dev server port", "--json").json["hits"][0]["content"].endswith("5173")
     assert "Corrected" in one("remember", "The dev server listens on port 1414").out
     assert "5173" in other("recall", "dev server port").out
@@ -87,7 +91,7 @@ def test_show_tells_the_project_and_recall_is_narrowed_to_one(run: Run, two: tup
     here = at(run, two[0] / "sub")
     done = here("remember", "The dev server listens on port 1313")
     assert f"project {two[0]}" in done.err
-    assert f"project:        {two[0]}" in here("memory", "show", done.out.split()[-1]).lines
+    assert f"project:        {name(two[0])}" in here("memory", "show", done.out.split()[-1]).lines
     at(run, two[1])("remember", "The test server listens on port 5173")
     assert "5173" not in here("recall", "server", "--project", ".").out
     assert "1313" not in here("memory", "ls", "--project", str(two[1])).out
@@ -102,19 +106,19 @@ def test_a_search_shows_another_projects_memory_only_when_asked(
     unasked = here("recall", "SFTP host of Initech")
     assert "initech.example" not in unasked.out and 'project "*" searches all' in unasked.err
     assert "initech.example" not in (listed := here("memory", "ls")).out and "--project '*'" in listed.err
-    assert f"of {two[0]}" in here("recall", "SFTP host of Initech", "--project", "*").out
+    assert f"of {name(two[0])}" in here("recall", "SFTP host of Initech", "--project", "*").out
     assert "initech.example" in here("memory", "ls", "--project", "*").out
     monkeypatch.chdir(two[1])
     with ml.Agent(agent_id="planner") as agent:
         assert agent.search_memory("SFTP host of Initech") == []
-        assert [hit["project"] for hit in agent.search_memory("SFTP host of Initech", project="*")] == [str(two[0])]
+        assert [hit["project"] for hit in agent.search_memory("SFTP host of Initech", project="*")] == [name(two[0])]
 
 
 def test_undo_in_one_project_does_not_take_back_anothers_memory(run: Run, two: tuple[Path, Path]) -> None:
     one, other = (at(run, folder) for folder in two)
     memory = one("remember", "The dev server listens on port 1313").out.split()[-1]
     told = other("undo", code=1).err
-    assert str(two[0]) in told and "'The dev server listens on port 1313'" in told and "Nothing was taken back" in told
+    assert name(two[0]) in told and "'The dev server listens on port 1313'" in told and "Nothing was taken back" in told
     assert "1313" in one("memory", "ls").out
     assert other("undo", "--project", "*").out.startswith(
         f"Took back: remember {memory}: The dev server listens on port 1313 ("
@@ -137,7 +141,7 @@ def test_redo_in_one_project_does_not_do_again_what_another_took_back(run: Run, 
     one("remember", "The dev server listens on port 1313")
     one("undo")
     told = other("redo", code=1).err
-    assert str(two[0]) in told and "Nothing was done again" in told and "memlake redo --project '*'" in told
+    assert name(two[0]) in told and "Nothing was done again" in told and "memlake redo --project '*'" in told
     assert "1313" not in one("memory", "ls").out
     assert "remember" in one("redo").out
     one("undo")
@@ -254,20 +258,22 @@ def test_the_packages_of_a_monorepo_keep_their_own_facts(run: Run, two: tuple[Pa
         assert str(port) in shown and "in packages/web" in shown and "in tools/api" in shown
         assert "Corrected" in web("remember", f"The dev server listens on port {port + 2}").out
         found = web("memory", "ls", "--json").json["memories"]
-        assert {(one["content"][-4:], one["metadata"]["folder"]) for one in found} == {
+        assert {(one["content"][-4:], one["area"]) for one in found} == {
             (str(port + 1), "tools/api"),
-            (str(port + 2), "packages/web"),
+            (str(port + 2), "packages/web/src"),
         }
 
 
-def test_a_folder_of_the_root_package_is_no_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_the_root_package_is_no_package(tmp_path: Path) -> None:
     (tmp_path / "packages" / "src").mkdir(parents=True)
     (tmp_path / "packages" / "package.json").touch()
-    monkeypatch.chdir(tmp_path / "packages" / "src")
-    assert projects.find_package(tmp_path / "packages") == ""
-    assert projects.find_package(tmp_path) == "packages/src"
-    monkeypatch.chdir(tmp_path)
-    assert projects.find_package(tmp_path / "packages") == ""
+    inner = tmp_path / "packages" / "src"
+    git_repo(tmp_path / "packages" / "own")
+    (tmp_path / "packages" / "own" / "src").mkdir()
+    assert projects.find_place(tmp_path / "packages" / "own" / "src").package == ""
+    git(tmp_path, "init", "-q")
+    assert projects.find_place(inner)[2:4] == ("packages/src", "packages/src")
+    assert projects.find_place(tmp_path)[2:4] == ("", "")
 
 
 def test_pages_go_on_where_the_one_before_ended(run: Run, two: tuple[Path, Path]) -> None:
@@ -283,11 +289,10 @@ def test_an_export_and_import_keep_the_project(run: Run, two: tuple[Path, Path],
     at(run, two[1])("remember", "The dev server listens on port 5173")
     file = str(tmp_path / "out.jsonl")
     at(run, two[1])("memory", "export", file, "--project", str(two[0]))
-    assert [json.loads(line)["project"] for line in Path(file).read_text().splitlines()] == [str(two[0])]
+    assert [json.loads(line)["project"] for line in Path(file).read_text().splitlines()] == [name(two[0])]
     run("init", str(two[0]))
     at(run, two[0])("memory", "import", file)
-    assert at(run, two[0])("memory", "ls", "--json").json["memories"][0]["project"] == str(two[0])
-    # In a repo of its own nothing is bounded: there it is one project.
+    assert at(run, two[0])("memory", "ls", "--json").json["memories"][0]["project"] == name(two[0])
     assert "Corrected" in at(run, two[0])("remember", "The dev server listens on port 1414").out
 
 
@@ -342,7 +347,7 @@ def test_a_worktree_uses_the_memories_of_its_main_tree(
     git(two[0], "worktree", "add", "-q", str(tmp_path / "tree"))
     tree = at(run, tmp_path / "tree")
     tree("remember", "The dev server listens on port 1313")
-    assert projects.find_project(tmp_path / "tree") == str(two[0])
+    assert name(tmp_path / "tree") == name(two[0])
     run("init", str(two[0]))
     done = tree("remember", "Migrations run with alembic in the staging cluster", "--category", "conventions")
     assert f"(in the repo {two[0]})" in done.err
@@ -360,7 +365,7 @@ def test_a_forged_git_file_opens_no_other_projects_memories(run: Run, two: tuple
     evil = tmp_path / "evil"
     evil.mkdir()
     (evil / ".git").write_text((tmp_path / "tree" / ".git").read_text())
-    assert projects.find_project(evil) == str(evil)
+    assert projects.find_place(evil).names == (str(evil),)
     run("init", str(two[0]))
     at(run, two[0])("remember", "The safe opens with 4711")
     assert "4711" not in at(run, evil)("recall", "safe").out
@@ -369,23 +374,23 @@ def test_a_forged_git_file_opens_no_other_projects_memories(run: Run, two: tuple
 @pytest.mark.parametrize("mark", ["", "gitdir: \n", "gitdir: \0\n", "nonsense", "gitdir: ../nowhere\n"])
 def test_a_git_file_that_leads_nowhere_is_a_project_of_its_own(tmp_path: Path, mark: str) -> None:
     (tmp_path / ".git").write_text(mark)
-    assert projects.find_project(tmp_path) == str(tmp_path)
+    assert projects.find_place(tmp_path).names == (str(tmp_path),)
 
 
 def test_a_pipe_where_git_has_a_file_is_not_waited_for(tmp_path: Path) -> None:
     (tmp_path / ".git").write_text("gitdir: x\n")
     (tmp_path / "x").mkdir()
     os.mkfifo(tmp_path / "x" / "gitdir")
-    find = f"from memlake import projects; print(projects.find_project({str(tmp_path)!r}))"
+    find = f"from memlake import projects; print(projects.find_place({str(tmp_path)!r}).project)"
     found = subprocess.run([sys.executable, "-c", find], capture_output=True, text=True, timeout=20, check=True)
     assert found.stdout.strip() == str(tmp_path)
 
 
 def test_home_and_the_personal_repo_are_no_project(home: Path, tmp_path: Path) -> None:
     git_repo(home / "dotfiles")
-    assert projects.find_project(home) == "" == projects.find_project("/")
-    assert projects.find_project(home / "dotfiles") == str(home / "dotfiles")
-    assert projects.find_project(tmp_path) == str(tmp_path)
+    assert projects.find_place(home) == projects.NOWHERE == projects.find_place("/")
+    assert name(home / "dotfiles") == str(home / "dotfiles")
+    assert name(tmp_path) == str(tmp_path)
 
 
 # -- organisations
@@ -403,9 +408,9 @@ def test_the_command_line_and_hooks_see_one_organisation(run: Run, repo: Path, h
     assert "Globex" in run("memory", "export", "--org", "*").out
     run("remember", "Globex pays in June", "--org", "other")
     with ml.Agent(repo, agent_id="spy", org_id="other") as spy:
-        assert len(spy.search_memory("globex", agent_id="*")) == 2
+        assert len(spy.search_memory("globex")) == 2
     run("config", "memory.org", "other")
     assert "Globex" in run("recall", "merger globex").out
     assert len(hook(repo, "prompt", prompt="when does the merger with Globex close?")) == 1
     with ml.Agent(repo, agent_id="bot") as bot:
-        assert bot.org_id == "other" and len(bot.search_memory("globex", agent_id="*")) == 2
+        assert bot.org_id == "other" and len(bot.search_memory("globex")) == 2

@@ -49,10 +49,10 @@ def _tell_personal(screen: Screen, root: str) -> None:
     if not (personal / FOLDER).is_dir() or os.path.realpath(personal) == root:
         return
     with suppress(Error), open_repo(personal) as repo:  # a repo that cannot be read must not spoil a new one
-        project = projects.find_project(root)
-        count = open_narrow(repo).count_of(project, _COUNTED) if project else 0
+        place = projects.find_place(root)
+        count = open_narrow(repo).count_of(place.names, _COUNTED) if place != projects.NOWHERE else 0
         if count:
-            here, there, name = (screen.clean(shlex.quote(text)) for text in (root, str(personal), project))
+            here, there, name = (screen.clean(shlex.quote(text)) for text in (root, str(personal), root))
             screen.note(
                 f"Your personal repo has {words.count(count, 'memory', 'memories')} of this project. To copy them here:"
             )

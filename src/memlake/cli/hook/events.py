@@ -183,8 +183,8 @@ def _line(memory: Memory) -> str:
         "agent": memory.agent_id,
         "type": memory.memory_type if memory.memory_type != "fact" else "",
         "category": memory.category,
-        "user": str(memory.metadata.get("user_id") or ""),
-        "folder": str(memory.metadata.get("folder") or ""),
+        "user": memory.user_id,
+        "area": memory.area,
         "id": memory.memory_id,
     }
     return json.dumps({name: value for name, value in shape.items() if value}, ensure_ascii=False)

@@ -10,7 +10,15 @@ import click
 from memlake import memories as parts
 from memlake.cli.arguments import JSON, project_option
 from memlake.cli.memory import review, transfer
-from memlake.cli.memory.options import agents_option, filing_options, id_argument, memory_verb, tell_bounds
+from memlake.cli.memory.options import (
+    agents_option,
+    choose_agents,
+    filing_options,
+    id_argument,
+    memory_verb,
+    scope_option,
+    tell_bounds,
+)
 from memlake.cli.screen import Screen
 from memlake.records import short
 from memlake.views import words
@@ -43,17 +51,26 @@ for _verb in (*review.VERBS, *transfer.VERBS):
 @click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out the first N.")
 @filing_options
 @agents_option
+@scope_option
 @click.option("--since", metavar="TIME", help="Stored from then on.")
 @click.option("--until", metavar="TIME", help="Stored before then.")
 @click.option("--as-of", metavar="REV|TIME", help="What was remembered then.")
 @project_option
 @click.option("-q", "--quiet", is_flag=True, help="Print only the ids.")
 def list_memories(
-    memories: Memories, screen: Screen, /, *, agents: tuple[str, ...], quiet: bool, project: str | None, **filters: Any
+    memories: Memories,
+    screen: Screen,
+    /,
+    *,
+    agents: tuple[str, ...],
+    scope: str,
+    quiet: bool,
+    project: str | None,
+    **filters: Any,
 ) -> None:
     """List memories, newest first."""
-    whose = parts.search.choose_projects(memories.context, project)
-    listed = memories.list_memories(parts.search.Query(agent_id=agents or "*", project=whose, **filters))
+    whose = memories.context.choose_projects(project)
+    listed = memories.list_memories(parts.search.Query(agent_id=choose_agents(agents, scope), project=whose, **filters))
     shapes = [parts.search.fields(one) for one in listed]
     if quiet and not screen.as_json:
         screen.lines(shape["memory_id"] for shape in shapes)

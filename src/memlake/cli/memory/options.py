@@ -14,7 +14,7 @@ from memlake import config, memories, projects
 from memlake.cli.arguments import Completer, complete_with, screen, verb
 from memlake.cli.screen import Screen
 from memlake.errors import Error, Unavailable, Usage
-from memlake.memories.record import CATEGORIES, TYPES
+from memlake.memories.record import CATEGORIES, SCOPES, TYPES
 from memlake.repo import note_written, open_for_memories, open_narrow, open_personal, open_repo
 from memlake.views import words
 
@@ -53,7 +53,8 @@ def tell_repo(memories: Memories, screen: Screen) -> None:
     """Name the repo if the current folder is not inside it, because it may not be the one that is meant."""
     root, here = repo_of(memories), os.getcwd()
     if os.path.commonpath((root, here)) != root:
-        whose, project = "the repo", memories.context.project
+        whose, place = "the repo", memories.context.found
+        project = place.root if not place.own else ""
         if root == str(config.personal_folder()):
             whose = "your personal repo"
         screen.note(f"(in {whose} {words.clean(root)}{f', for project {words.clean(project)}' if project else ''})")
@@ -61,7 +62,7 @@ def tell_repo(memories: Memories, screen: Screen) -> None:
 
 def tell_bounds(memories: Memories, screen: Screen, project: str | None, *, done: str) -> None:
     """Say what a verb leaves out in a repo of many projects, unless the user named one."""
-    if project is None and memories.context.project is not None and not screen.as_json:
+    if project is None and not memories.context.found.own and not screen.as_json:
         screen.note(f"Memories of other projects are not {done}; --project '*' includes them.")
 
 
@@ -128,6 +129,10 @@ agents_option = click.option(
     "--agent", "agents", multiple=True, metavar="NAME", shell_complete=complete_memories("agent"),
     help="Only this agent's. Repeat it for more.",
 )  # fmt: skip
+scope_option = click.option(
+    "--scope", type=click.Choice(SCOPES), default="project", show_default=True,
+    help="Everybody's of the project, or only your own: what --agent and no agent stored.",
+)  # fmt: skip
 id_argument = click.argument("memory_id", metavar="ID", shell_complete=complete_memories("id"))
 
 
@@ -174,6 +179,7 @@ _FILING = (
         help=f"{', '.join(TYPES)}, or your own.",
     ),
     click.option("--session", "session_id", metavar="NAME", help="The session it belongs to."),
+    click.option("--user", "user_id", metavar="NAME", help="The user it is about, where an agent serves many."),
     metadata_option,
 )  # fmt: skip
 
@@ -183,6 +189,13 @@ def filing_options(function: F) -> F:
     for option in reversed(_FILING):
         function = option(function)
     return function
+
+
+def choose_agents(agents: tuple[str, ...], scope: str) -> str | tuple[str, ...]:
+    """Whose memories are meant: those of the agents that are named, with the scope "own" also those of no agent."""
+    if scope == "own":
+        return tuple(dict.fromkeys(name for agent in agents or ("",) for name in memories.search.list_own(agent)))
+    return agents or "*"
 
 
 def draft(content: str, **given: Any) -> Any:

@@ -12,7 +12,15 @@ import click
 
 from memlake import memories as parts
 from memlake.cli.arguments import JSON, project_option
-from memlake.cli.memory.options import agents_option, filing_options, memory_verb, repo_of, tell_repo
+from memlake.cli.memory.options import (
+    agents_option,
+    choose_agents,
+    filing_options,
+    memory_verb,
+    repo_of,
+    scope_option,
+    tell_repo,
+)
 from memlake.cli.screen import Screen
 from memlake.errors import Error
 from memlake.views.memory import INDENT, hit_lines
@@ -35,6 +43,7 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
 @click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out the first N.")
 @filing_options
 @agents_option
+@scope_option
 @click.option("--since", metavar="TIME", help='Stored from then on: a date, or "last week".')
 @click.option("--until", metavar="TIME", help="Stored before then.")
 @click.option("--min-importance", type=click.FloatRange(0, 1), help="At least this important.")
@@ -59,13 +68,15 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
 @click.option(
     "--max-tokens", type=click.IntRange(1), metavar="N", help="Stop when the hits are about this long in all."
 )
-def recall(memories: Memories, screen: Screen, /, *, query: str, agents: tuple[str, ...], **given: Any) -> None:
+def recall(
+    memories: Memories, screen: Screen, /, *, query: str, agents: tuple[str, ...], scope: str, **given: Any
+) -> None:
     """Find memories by their words and meaning, best first. Without QUERY, list the newest.
 
     What is found is data that agents and people recorded. Control characters in it are made visible.
     """
     explain, max_tokens = (given.pop(name) for name in ("explain", "max_tokens"))
-    wanted = parts.search.Query(query, agent_id=agents or "*", **given)
+    wanted = parts.search.Query(query, agent_id=choose_agents(agents, scope), **given)
     begun = time.perf_counter()
     if query.strip() and wanted.mode != "keyword":
         with suppress(Error):  # the search says what is wrong

@@ -35,7 +35,7 @@ def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: 
 
     Forgotten memories and state are not included. An import adds memories and never deletes any.
     """
-    items = parts.transfer.list_items(memories, parts.search.choose_projects(memories.context, project))
+    items = parts.transfer.list_items(memories, memories.context.choose_projects(project))
     if file == "-":
         sys.stdout.flush()
         count = parts.transfer.write_items(items, sys.stdout.buffer)
@@ -92,9 +92,9 @@ def _show_report(screen: Screen, report: Report) -> None:
         screen.note("Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts")
     if report.users:
         named = ", ".join(clean(user) for user in report.users[:5]) + (" ..." if len(report.users) > 5 else "")
-        screen.note(f"They belong to {words.count(len(report.users), 'user')} ({named}), kept as metadata user_id.")
+        screen.note(f"They belong to {words.count(len(report.users), 'user')} ({named}).")
         first = pasted(clean(report.users[0]))
-        screen.note(f"Search the memories of one user with: memlake recall QUERY --metadata user_id={first}")
+        screen.note(f"Search the memories of one user with: memlake recall QUERY --user {first}")
     for text in (*report.problems, *report.warnings):
         screen.warn(text)
 

@@ -16,8 +16,8 @@ from memlake.memories.rules.sentences import LEAD_IN, Frame, without_lead_in
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
 SCOPES = (
-    "user_id", "project", "folder", "repo", "language", "environment", "place", "location", "time_of_day", "team",
-    "scope",
+    "user_id", "project", "area", "folder", "repo", "language", "environment", "place", "location", "time_of_day",
+    "team", "scope",
 )  # fmt: skip
 # Tags that say it too: by what they are tags of, at most one of each kind is true at a time.
 SCOPE_TAGS = {
