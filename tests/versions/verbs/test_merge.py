@@ -1190,3 +1190,22 @@ def test_attributes_that_are_not_committed_are_told_once_and_do_not_count(tmp_pa
             warnings.simplefilter("error")
             assert not repo.merge("dev").conflicts
         assert (tmp_path / "a.txt").read_text() == "dev\n"
+
+
+@pytest.mark.parametrize("gone", ["base", "ours", "theirs"])
+def test_an_edit_of_both_sides_waits_if_what_one_of_three_held_was_purged(
+    repo: ml.Repo, keep: Keep, here: Path, gone: str
+) -> None:
+    texts = {"base": "1\n2\n3\n", "ours": "one\n2\n3\n", "theirs": "1\n2\nthree\n"}
+    keep("base", {"both": texts["base"]})
+    repo.switch("dev", create=True)
+    keep("theirs", {"both": texts["theirs"]})
+    repo.switch("main")
+    keep("ours", {"both": texts["ours"]})
+    rev = {"base": "HEAD~1", "ours": "HEAD", "theirs": "dev"}[gone]
+    repo.upkeep.purge(repo.objects.at("both", rev).oid, reason="leaked")
+    merged = repo.merge("dev")
+    assert [one.path for one in merged.conflicts] == ["files/both"]
+    merged.choose("ours" if gone == "theirs" else "theirs", "both")
+    merged.conclude("Joined")
+    assert (here / "both").read_text() == texts["ours" if gone == "theirs" else "theirs"]

@@ -92,6 +92,10 @@ class Making:
         """Have here in one go what will be read and is at a remote only."""
         self.history.objects.bring(oid for oid in oids if oid not in self.made)
 
+    def find_purged(self, oids: Iterable[str]) -> set[str]:
+        """Those of these objects that nobody can read any more."""
+        return self.history.objects.find_purged(oid for oid in oids if oid not in self.made)
+
     def add(self, data: bytes, *, links: Sequence[str] = ()) -> str:
         oid = hashlib.sha256(data).hexdigest()
         self.made[oid] = Made(data, tuple(links))
@@ -197,7 +201,9 @@ def join_path(making: Making, path: str, sides: Sides, settle: Settle) -> Joined
     if ours is None or theirs is None or ours.kind != theirs.kind or _UNDECIDED in (old, ours, theirs):
         return None
     driver = making.history.kinds[ours.kind].merge
-    return driver(making, path, (old, ours, theirs), settle(path)) if driver else None
+    if driver is None or making.find_purged(entry.oid for entry in (old, ours, theirs) if entry is not None):
+        return None
+    return driver(making, path, (old, ours, theirs), settle(path))
 
 
 def merge_files(making: Making, sides: Three, how: MergeHow) -> Joined | None:

@@ -175,6 +175,8 @@ def join_open(making: Making, met: Conflict, joined: Joined | None, names: Names
     entries = [entry for entry in (met.base, met.ours, met.theirs) if entry is not None]
     if met.ours is None or any(entry.kind != "file" or entry.size > LARGEST for entry in entries):
         return None
+    if making.find_purged(entry.oid for entry in entries):
+        return None  # a side can be chosen, but nobody can see what it was
     texts = [find_text(making.read(entry.oid)) for entry in entries]
     base, ours, theirs = texts if met.base else ("", *texts)
     if base is None or ours is None or theirs is None:
