@@ -275,3 +275,27 @@ def test_an_index_that_compared_trees_has_its_rows_in_the_order_of_the_commits(
 
 def _order_of(memories: Memories) -> list[str]:
     return [hit["memory_id"] for hit in memories.search(Query("amber", mode="keyword", limit=50))]
+
+
+def test_an_index_that_compared_trees_shows_each_moment_as_it_was(root: Path) -> None:
+    """Commits of files that came later have higher numbers than the memories that came before them."""
+    remote, other = root.parent / "remote", root.parent / "other"
+    with ml.open(root) as ours:
+        ours.remotes.add("origin", remote)
+        ours.write({"files/a": b"a"}, "one")
+        ours.push()
+        with ml.clone(remote, other) as theirs:
+            kept = theirs.memories().store(Draft("kept by them"))
+            theirs.push()
+            lost = ours.memories().store(Draft("of ours"))
+            ours.pull()  # their memory is behind the second parent of a merge now
+            ours.push()
+            ours.write({"files/a": b"b"}, "two")
+            ours.push()
+            theirs.pull()
+            moment = theirs.memories().context.head()
+            assert moment is not None and theirs.upkeep.fsck().ok
+            assert len(theirs.memories().search(Query())) == 2
+            theirs.memories().delete(lost.memory_id)
+            assert [hit["memory_id"] for hit in theirs.memories().search(Query())] == [kept.memory_id]
+            assert len(theirs.memories().search(Query(as_of=moment.oid))) == 2

@@ -1,6 +1,7 @@
 -- index.db of one generation of the index. Everything here is derived: deleting it loses nothing.
 
--- meta: trunk = the branch whose rows carry seqs; head = its commit that is applied; stamp = grows with every change;
+-- meta: trunk = the branch whose rows carry seqs; head = its commit that is applied; applied = the seq
+-- that its rows got; stamp = grows with every change;
 -- purged = the oid of the record of the last purge that was followed; moments = names of overlays of commits, the last asked about last;
 -- "vectors NAME" = that folder under vectors/ holds some
 CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;

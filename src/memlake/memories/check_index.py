@@ -46,10 +46,10 @@ def _check_files(context: MemoryContext) -> None:
 
 
 def _check_shown(context: MemoryContext, head: Commit) -> None:
-    """The rows that the trunk shows at a commit are the memories of its tree."""
+    """The rows that the trunk shows now are the memories of the tree of its head."""
     history = context.here.history
     trunk = index_sync.find_trunk(history, context.index, context.branch)
-    asked = IndexQuery("", shown=Shown(seq=head.seq), most=_EVERYTHING)
+    asked = IndexQuery("", shown=Shown(), most=_EVERYTHING)
     shown = {(one.key, one.oid.hex()) for one in context.index.list_rows(asked)}
     kept = {path: entry for path, entry in history.scan(head, index_sync.ROOM) if index_sync.is_memory(path)}
     there = {(record.Memory(path.rsplit("/", 1)[1], "").key, entry.oid): path for path, entry in kept.items()}

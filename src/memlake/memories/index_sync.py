@@ -110,16 +110,22 @@ def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
     if seen == bytes.fromhex(head.oid):
         return
     last = _get_seen(history, seen) if isinstance(seen, bytes) else None
+    noted = rows.read_meta(index.db, "applied")
+    applied = noted if isinstance(noted, int) else last.seq if last else 0
     steps = _list_steps(history, last, head)
-    if steps is None:  # far behind, or the branch was moved elsewhere: compare the trees
+    if steps is None or steps[0].seq <= applied:  # far behind, or the branch was moved elsewhere: compare the trees
         changes = _order_changes(history, history.diff(last, head, ROOM), head, last)
-        _apply(history, index, tables.find_newest(history.db), changes)
+        # A commit that was here before cannot be shown by its seq, because rows of later ones were there first.
+        applied = head.seq if head.seq > applied else tables.find_newest(history.db)
+        steps = [head] if applied == head.seq or rows.is_step(index.db, head.generation, head.seq) else []
+        _apply(history, index, applied, changes)
         index.db.run("DELETE FROM step WHERE generation >= ?", (head.generation,))
-        steps = [head]
     else:
+        applied = steps[-1].seq
         for commit in steps:
             _apply(history, index, commit.seq, history.changes(commit), known)
     index.db.run_many("INSERT OR REPLACE INTO step VALUES(?, ?)", [(c.generation, c.seq) for c in steps])
+    rows.set_meta(index.db, applied=applied)
     rows.set_meta(index.db, head=bytes.fromhex(head.oid))
     rows.raise_stamp(index.db)
 
