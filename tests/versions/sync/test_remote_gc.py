@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 from pathlib import Path
@@ -88,13 +89,46 @@ def test_a_gc_that_is_killed_at_any_request_is_finished_by_the_next(
                 ours.remotes.gc(prune=True)
             if calls[0] <= at:
                 break
-        commit(ours, f"main{at}.txt", b"more")
-        ours.push("origin", "main")
+        if at % 2:  # else it is the gc alone that deletes what a swap has doomed
+            commit(ours, f"main{at}.txt", b"more")
+            ours.push("origin", "main")
         ours.remotes.gc(prune=True)
         assert not holds(tmp_path / "remote", data)
     assert at >= 4
     late = team("late")
     assert late.upkeep.fsck(full=True).ok and heads(late)[0, "main"] == heads(ours)[0, "main"]
+
+
+def test_a_clock_that_is_set_back_saves_nothing_from_a_gc_at_once(
+    ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = push_and_delete(ours)
+    clock = itertools.count(remote_gc.now(), -1)
+    monkeypatch.setattr(remote_gc, "now", lambda: next(clock))
+    assert ours.remotes.gc(prune=True).deleted and not holds(tmp_path / "remote", data)
+
+
+def test_the_remote_of_another_repo_loses_nothing_to_a_gc_or_a_purge(ours: Repo, tmp_path: Path) -> None:
+    push_and_delete(ours)
+    before = files_of(tmp_path / "remote"), (tmp_path / "remote" / "root").read_bytes()
+    with ml.init(tmp_path / "other") as other:
+        commit(other, "a.txt", b"hello again\n")
+        other.remotes.add("origin", tmp_path / "remote")
+        other.upkeep.purge(other.objects.at("a.txt").oid, reason="leaked")
+        for verb in (other.push, other.remotes.gc):
+            with pytest.raises(ml.errors.Denied, match="holds another repo"):
+                verb()
+            assert (files_of(tmp_path / "remote"), (tmp_path / "remote" / "root").read_bytes()) == before
+
+
+def test_a_gc_obeys_what_was_purged_elsewhere(ours: Repo, team: Team) -> None:
+    ours.push()
+    theirs = team("theirs")
+    theirs.upkeep.purge(theirs.objects.at("a.txt").oid, reason="leaked")
+    theirs.push()
+    ours.remotes.gc()
+    with pytest.raises(ml.errors.Purged):
+        ours.read("a.txt")
 
 
 @pytest.mark.parametrize("seed", range(3))

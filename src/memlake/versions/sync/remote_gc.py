@@ -81,8 +81,9 @@ def collect(history: History, link: Link, policy: Policy, obey: Obey) -> RemoteG
         sizes = {path: size for path, size in _list_files(link) if path not in kept_parts}
         listed = state.root.paths() | rewriter.stored
         garbage |= {path for path in sizes if path not in listed}  # left by a push that died
-        since = {path: min(state.root.condemned.get(path, now()), now()) for path in garbage & sizes.keys()}
-        over = {path for path, time in since.items() if time <= now() - int(policy.grace_hours * _HOUR)}
+        moment = now()  # once: a clock that is set back meanwhile must not save what is to go at once
+        since = {path: min(state.root.condemned.get(path, moment), moment) for path in garbage & sizes.keys()}
+        over = {path for path, time in since.items() if time <= moment - int(policy.grace_hours * _HOUR)}
         files = [GarbageFile(path, sizes[path], time) for path, time in sorted(since.items())]
         report = report._replace(
             condemned=tuple(file for file in files if file.path not in over),
