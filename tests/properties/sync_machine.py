@@ -9,13 +9,14 @@ random and never text, so that what both sides changed is a conflict and nothing
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import random
 import signal
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,7 +33,7 @@ from tests.versions.sync.test_purges import holds
 
 LANES = (0, 1)
 PATHS = [f"{number}.bin" for number in range(5)]
-SIZES = (60, 300, 6000, 40_000)
+SIZES = (60, 300, 6000, 40_000, 40_000, 40_000, 40_000, 1_200_000)  # in a row, in a pack, in chunks
 DATASET = "datasets/"
 Tree = dict[str, str]  # path -> oid of what it holds
 Heads = tuple[str | None, str | None]  # of work and memory
@@ -423,6 +424,33 @@ class Fleet:
             assert mine <= {f"mine-{Path(repo.root).name}"}
         for oid in self.purged:
             assert not holds(self.remote, self.contents[oid])
+        self.compare_bundle(next(repo for repo in self.repos if Path(repo.root).name == "0"))
+
+    def compare_bundle(self, whole: Repo) -> None:
+        """What is collected into a bundle of all refs is, applied to nothing, the same repo."""
+        names = {branch.name: (branch.work, branch.memory) for branch in whole.branches.list()}
+        tags = {f"tag:{name}" for name in self.tags}
+        whole.remotes.bundle(self.folder / "all.bundle", *sorted({*names, *tags}))
+        with ml.clone(self.folder / "all.bundle", self.folder / "from bundle") as copy:
+            assert {
+                one.name.removeprefix("origin/"): (one.work, one.memory) for one in copy.remotes.branches()
+            } == names
+            assert {tag.name: tag.work for tag in copy.tags.list()} == self.tags
+            heads = {oid for one in (*names.values(), *((oid,) for oid in self.tags.values())) for oid in one if oid}
+            assert _list_objects(copy, heads) == _list_objects(whole, heads) and _tell(copy) == _tell(whole)
+            assert copy.upkeep.fsck(full=True).ok
+
+
+def _list_objects(repo: Repo, heads: Iterable[str]) -> dict[str, str | None]:
+    """What some commits hold, each with the hash of its content; None of what was purged."""
+    found = dict[str, str | None]()
+    for head in heads:
+        for _, entry in repo._history.scan(repo._history.get(head)):
+            try:
+                found[entry.oid] = hashlib.sha256(repo._history.objects.read(entry.oid)).hexdigest()
+            except ml.errors.Purged:
+                found[entry.oid] = None
+    return found
 
 
 def _join_trees(base: Tree, ours: Tree, theirs: Tree) -> tuple[Tree, set[str]]:
