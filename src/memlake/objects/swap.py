@@ -20,7 +20,7 @@ from memlake.objects.bucket import Bucket
 from memlake.objects.locks import FileLock
 from memlake.objects.places import Folder, Place, sync_folders
 
-LARGEST = 64 << 20  # bytes; what a stranger put there must not fill the memory
+LARGEST = 16 << 20  # bytes; what a stranger put there must not fill the memory
 
 
 class Loaded(NamedTuple):

@@ -20,11 +20,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from memlake.errors import Conflict, Corrupt, Denied, NotFound, pasted
+from memlake.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.places import Place
-from memlake.objects.swap import Moved, Swap, open_swap
+from memlake.objects.swap import LARGEST, Moved, Swap, open_swap
 from memlake.versions.sync import root as roots
 from memlake.versions.sync.root import Root, decode_root, encode_root
 
@@ -81,6 +81,12 @@ class Remote:
     def swap(self, root: Root, before: State | None) -> State:
         """Replace the root that was read by this one, or raise Moved. Any other error leaves open whether it was."""
         data = encode_root(root)
+        if len(data) > LARGEST:
+            raise InvalidInput(
+                f"the root of {self.url} would have {len(data):,} bytes, and at most {LARGEST:,} are read. It was not "
+                "changed.",
+                hint=f"Let go of what no branch there needs: memlake remote gc --prune {pasted(self.name)}",
+            )
         tag = self._swap.swap(data, before.tag if before else None)
         return State(root, data, tag)
 

@@ -18,6 +18,7 @@ _MARK = re.compile(r"[0-9a-f]{16}")
 _PATH = re.compile(r"(log|packs|results|parts/[0-9a-f]{2})/[0-9a-f]{64}")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST = 1_000_000  # files that a root may list
+_MOST_LISTS = 1_000_000  # lists in a root: an empty one takes three bytes there and a hundred in memory
 _HUGE = 1 << 53
 RefKey = tuple[int, str]
 
@@ -109,6 +110,8 @@ def doom(root: Root, paths: Iterable[str]) -> Root:
 def decode_root(data: bytes, where: str) -> Root:
     """A root that somebody wrote, every value of it checked, or an error that says what is wrong."""
     try:
+        if (lists := data.count(b"[") + data.count(b"{")) > _MOST_LISTS:
+            raise ValueError(f"it has {lists:,} lists; at most {_MOST_LISTS:,} are read")
         fields = json.loads(data)
         if type(fields) is not dict or type(fields.get("format")) is not int:
             raise ValueError("it is not a JSON object with a format")
