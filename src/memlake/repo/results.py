@@ -31,9 +31,11 @@ from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects import tables as object_tables
 from memlake.objects.leases import Lease
+from memlake.objects.packs import PART
 from memlake.objects.store import part_name
 from memlake.objects.swap import Moved
 from memlake.repo.remotes import KNOWN
+from memlake.versions.sync.batch import part_path
 from memlake.versions.sync.root import ResultFile, Root
 
 if TYPE_CHECKING:
@@ -219,7 +221,7 @@ def _keep(repo: Repo, link: Link, file: ResultFile, shards: Sequence[Shard], par
         for part in parts:
             is_wanted = part.oid.hex() in lacking and (link.wanted.below is None or part.size < link.wanted.below)
             if is_wanted:
-                where = (f"results/{file.name}", at) if part.is_here else (f"parts/{part_name(part.oid)}", 0)
+                where = (f"results/{file.name}", at) if part.is_here else (_find_part(link, part.oid), 0)
                 with _leaving_out():
                     _bring(repo, link, part, *where)
             at += part.size if part.is_here else 0
@@ -233,6 +235,12 @@ def _keep(repo: Repo, link: Link, file: ResultFile, shards: Sequence[Shard], par
         with contextlib.suppress(Error):
             lease.close()
     return taken
+
+
+def _find_part(link: Link, oid: bytes) -> str:
+    """Where a part lies there that a version has, too."""
+    sweeps = next((held.start for held in link.mirror.find([oid]) if held.form == PART), 0)
+    return part_path(oid, sweeps)
 
 
 def _bring(repo: Repo, link: Link, part: Part, name: str, start: int) -> None:

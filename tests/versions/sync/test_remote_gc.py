@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.objects.places import Folder
 from memlake.repo import Repo
 from memlake.versions.sync import push as pushing
 from memlake.versions.sync import remote_gc
 from tests.versions.sync.conftest import Team, commit, files_of, heads
-from tests.versions.sync.test_purges import holds, kill_at
+from tests.versions.sync.test_purges import holds, kill_at, leak
 
 
 def test_a_deleted_branch_is_condemned_first_and_deleted_a_grace_period_later(
@@ -182,3 +183,44 @@ def push_and_delete(repo: Repo, name: str = "dev") -> bytes:
     repo.push("origin", name, delete=True)
     repo.switch("main")
     return data
+
+
+@pytest.mark.parametrize("way", ["gc", "purge"])
+def test_a_deleter_that_stalled_deletes_nothing_that_was_sent_again_since(
+    ours: Repo, team: Team, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Between the swap that dooms a part and its deletion, somebody else sends the same part."""
+    ours.push()
+    theirs = team("theirs")
+    if way == "purge":
+        oid = leak(ours)
+        ours.push()
+        ours.upkeep.purge(oid, reason="leaked")
+        ours.push()  # names have a number from now on
+    ours.switch("dev", create=True)
+    rows = random.Random(9).choices(range(1 << 60), k=150_000)
+    ours.datasets().read_values(x=rows).save("numbers")
+    ours.push("origin", "dev")
+    theirs.fetch()
+    theirs.switch("dev", create=True)
+    theirs.merge("origin/dev")
+    ours.push("origin", "dev", delete=True)
+    parts = [name for name in files_of(tmp_path / "remote") if name.startswith("parts/")]
+    assert len(parts) == 1 and ("." in parts[0]) == (way == "purge")
+    real, stalled = Folder.delete, list[str]()
+
+    def delete(self: Folder, name: str) -> None:
+        if name == parts[0] and not stalled:
+            stalled.append(name)
+            theirs.push("origin", "dev")  # finishes the deletion, and sends the part anew
+        real(self, name)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "delete", delete)
+        ours.remotes.gc(prune=True)
+    assert stalled and parts[0] not in files_of(tmp_path / "remote")
+    with ml.clone(tmp_path / "remote", tmp_path / "fresh", branch="dev") as fresh:
+        assert fresh.upkeep.fsck(full=True).ok and fresh.head == theirs.head
+        assert not fresh.remotes.gc(dry_run=True).commits
+    with ml.clone(tmp_path / "remote", tmp_path / "partial", branch="dev", filter="none") as partial:
+        assert partial.datasets().read_dataset("numbers").to_values("x") == rows

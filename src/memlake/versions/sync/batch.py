@@ -22,6 +22,7 @@ import zstandard
 from memlake.errors import Corrupt
 from memlake.named_tuple import NamedTuple
 from memlake.objects.packs import NAME, Footer, decode_footer
+from memlake.objects.store import part_name
 from memlake.versions.paths import name_problem
 from memlake.versions.sync.root import LogFile
 from memlake.versions.trees.codec import LANES
@@ -65,12 +66,23 @@ class Pack(NamedTuple):
 
 
 class Part(NamedTuple):
-    """An object that is a file of its own beside the batch."""
+    """An object that is a file of its own beside the batch. `sweeps`: how often files had been deleted when it came."""
 
     oid: bytes
     size: int
     role: int
     links: bytes | None
+    sweeps: int
+
+    @property
+    def path(self) -> str:
+        """Where it lies there."""
+        return part_path(self.oid, self.sweeps)
+
+
+def part_path(oid: bytes, sweeps: int) -> str:
+    """Where a part lies at a remote. After a deletion the name is another: somebody may still be deleting the old."""
+    return f"parts/{part_name(oid)}" + (f".{sweeps}" if sweeps else "")
 
 
 class RefMove(NamedTuple):
@@ -148,7 +160,7 @@ def _read(name: str, raw: bytes) -> Batch:
     repo, token, lane = reader.unpack(), reader.unpack(), reader.unpack()
     left = MOST
     groups: list[list[tuple[Any, ...]]] = []
-    for width in (2, 3, 5, 3, 4, 8, 0, 2):
+    for width in (2, 3, 5, 3, 5, 8, 0, 2):
         groups.append(read_rows(reader, width, left))
         left -= len(groups[-1])
     if reader.tell() != len(raw):
@@ -193,6 +205,7 @@ def _is_sound(batch: Batch) -> bool:
             for one in batch.lists
         )
         and all(_is_oid(one.oid) and _are_facts(one.size, one.role, one.links) for one in batch.parts)
+        and all(type(one.sweeps) is int and 0 <= one.sweeps < 1 << 53 for one in batch.parts)
         and all(_is_pack(pack) for pack in batch.packs)
         and all(_is_move(move) for move in batch.moves)
         and all(type(purge) is bytes for purge in batch.purges)

@@ -19,7 +19,6 @@ from memlake.objects import tables as object_tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.leases import Lease
 from memlake.objects.packs import PACKED, PACKED_ZSTD
-from memlake.objects.store import part_name
 from memlake.records import Commit
 from memlake.versions.history.commits import History
 from memlake.versions.sync import receive
@@ -155,7 +154,7 @@ def verify(history: History | None, remote: Remote) -> Bundled:
             found.add(pack.name)
             objects += _verify_pack(remote, pack.name, listed.get(pack.name, -1), pack)
         for part in batch.parts:
-            remote.get_bytes(f"parts/{part_name(part.oid)}", part.size)
+            remote.get_bytes(part.path, part.size)
     if lost := listed.keys() - found:
         raise Corrupt(f"{remote.url} lists pack {min(lost)[:10]}, of which no batch tells.")
     return _report(Path(remote.url), root, objects)

@@ -113,6 +113,7 @@ class _Collector:
     def __init__(self, history: History, lane: int, known: Known, sweeps: int) -> None:
         self._history, self._objects, self._lane, self._known = history, history.objects, lane, known
         self._repo = uuid.UUID(history.objects.repo).bytes
+        self._sweeps = sweeps
         self._mark = sweeps.to_bytes(8, "big") if sweeps else b""  # part of every name
         self._seen: set[bytes] = set()
         self._batches: list[Batch] = []
@@ -201,7 +202,7 @@ class _Collector:
             self._size += len(data)
             return {chunk for chunk, _ in decode_list(oid, data, size)}
         elif form == PART:
-            self._parts.append(Part(oid, size, role, links))
+            self._parts.append(Part(oid, size, role, links, self._sweeps))
         else:
             record = Record(oid, form, start, length, size, role, links)
             if form == DELTA:

@@ -21,7 +21,10 @@ _SCHEMA = (Path(__file__).with_name("mirror.sql"),)
 
 
 class Held(NamedTuple):
-    """Where an object lies at the remote: the name of its file, of a part that of the batch that tells of it."""
+    """Where an object lies at the remote: the name of its file.
+
+    Of a part it is that of the batch that tells of it, and `start` is its `sweeps`.
+    """
 
     oid: bytes
     file: str
@@ -162,7 +165,7 @@ class Mirror:
             (oid, file, 0, 0, INLINE, len(one.content), lane) for oid, one in zip(oids, batch.objects, strict=True)
         ]
         rows += [(one.oid, file, 0, len(one.data), CHUNKED, one.size, lane) for one in batch.lists]
-        rows += [(one.oid, file, 0, one.size, PART, one.size, lane) for one in batch.parts]
+        rows += [(one.oid, file, one.sweeps, one.size, PART, one.size, lane) for one in batch.parts]
         for pack in (one for one in batch.packs if one.name in packs):
             lies_in = self._add_file(f"packs/{pack.name}", pack.size, _TAKEN)
             rows += [

@@ -9,7 +9,7 @@ CREATE TABLE IF NOT EXISTS file(
   id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, known INTEGER NOT NULL);
 
 -- held: where an object or chunk lies there. form as in repo.db; 0 in a batch. lane 0 when a clone without memories
--- has it too. A part has a name of its own; its file is the batch that tells of it.
+-- has it too. A part has a name of its own; its file is the batch that tells of it, start its sweeps.
 CREATE TABLE IF NOT EXISTS held(
   oid BLOB PRIMARY KEY, file INTEGER NOT NULL, start INTEGER, length INTEGER, form INTEGER NOT NULL, size INTEGER NOT NULL,
   lane INTEGER NOT NULL) WITHOUT ROWID;

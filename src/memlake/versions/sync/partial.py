@@ -32,6 +32,7 @@ from memlake.objects.swap import Same
 from memlake.versions.history.commits import History
 from memlake.versions.history.log import walk
 from memlake.versions.sync import receive
+from memlake.versions.sync.batch import part_path
 from memlake.versions.sync.fetch import Link, check_state, list_tracked, look_again
 from memlake.versions.sync.mirror import Held
 from memlake.versions.sync.root import LogFile
@@ -114,7 +115,7 @@ def _bring_held(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
     sealed += _bring_small(objects, link, [one for one in held if one.form == INLINE])
     parts = [one for one in held if one.form == PART]
     for one in parts:
-        receive.bring_part(objects, link.remote, one.oid, one.size)
+        receive.bring_part(objects, link.remote, one.oid, one.size, part_path(one.oid, one.start))
     with objects.db.write():
         now = tick(objects.db)
         for made in sealed:

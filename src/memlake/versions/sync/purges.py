@@ -147,7 +147,7 @@ def _find_unlisted(link: Link, root: Root, targets: AbstractSet[bytes]) -> set[s
         if path not in listed and _may_hold(link, path, targets):
             found.add(path)
     parts = {f"parts/{part_name(oid)}" for oid in targets}
-    return found | {path for path, _, _ in place.list("parts/") if path in parts}
+    return found | {path for path, _, _ in place.list("parts/") if path.partition(".")[0] in parts}
 
 
 def _may_hold(link: Link, path: str, targets: AbstractSet[bytes]) -> bool:

@@ -20,7 +20,6 @@ from memlake.objects import disk
 from memlake.objects.layout import now
 from memlake.objects.leases import Lease
 from memlake.objects.purge import PurgeRecord, decode_purge
-from memlake.objects.store import part_name
 from memlake.objects.swap import Moved
 from memlake.records import Lane, short
 from memlake.versions import tables
@@ -107,7 +106,6 @@ def push(
             if dry_run or not work.changes:
                 return done
             batches = _finish_batches(history, work, who)
-            upload.begin(work.before.root.sweeps if work.before else 0)
             upload.send(work.sendings, [(name, data) for name, data, _ in batches])
             before, over = _join(history, link, work, upload, request.grace_hours)
             after = _next_root(history, work, before, batches, upload.stored | over)
@@ -326,7 +324,7 @@ def _next_root(
         log=(*kept, *log),
         packs=(*(pack for pack in before.packs if pack.name not in names), *packs),
     )
-    listed = root.paths() | {f"parts/{part_name(part.oid)}" for _, _, batch in batches for part in batch.parts}
+    listed = root.paths() | {part.path for _, _, batch in batches for part in batch.parts}
     condemned = {path: time for path, time in before.condemned.items() if path not in listed}
     left = {path for path in stored if not path.startswith("parts/")}  # batches tell of parts, perhaps those of others
     return doom(root._replace(condemned=condemned), left - root.paths())

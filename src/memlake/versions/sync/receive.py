@@ -39,7 +39,7 @@ from memlake.objects.packs import (
 )
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects, part_name
-from memlake.versions.sync.batch import MOST, Batch, Pack, decode_batch, open_flat, read_rows
+from memlake.versions.sync.batch import MOST, Batch, Pack, Part, decode_batch, open_flat, read_rows
 from memlake.versions.sync.remote import Progress, Remote, in_parallel
 from memlake.versions.sync.root import LogFile, Root
 
@@ -61,14 +61,14 @@ class Plan(NamedTuple):
 
     whole: Sequence[Pack]
     single: Mapping[str, Sequence[Record]]
-    parts: Sequence[tuple[bytes, int]]
+    parts: Sequence[Part]
     away: frozenset[bytes]  # of lists and parts
     partial: frozenset[str]  # packs of which objects stay there
 
     @property
     def size(self) -> int:
         single = sum(record.length for records in self.single.values() for record in records)
-        return sum(pack.size for pack in self.whole) + single + sum(size for _, size in self.parts)
+        return sum(pack.size for pack in self.whole) + single + sum(part.size for part in self.parts)
 
 
 def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Path) -> Iterator[tuple[LogFile, Batch]]:
@@ -119,7 +119,7 @@ def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, w
             else:
                 chunks.update(chunk for chunk, _ in pieces)
     whole, single, partial = list[Pack](), dict[str, list[Record]](), set[str]()
-    parts: dict[bytes, int] = {}  # two pushers may both have sent one, and it comes once
+    parts: dict[bytes, Part] = {}  # two pushers may both have sent one, and it comes once
     for batch in batches():
         for pack in (pack for pack in batch.packs if pack.name in listed):
             records = _read_records(objects, pack, listed[pack.name])
@@ -141,8 +141,8 @@ def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, w
             if below is not None and part.size >= below:
                 away.add(part.oid)
             elif objects.find_missing([part.oid.hex()]) and not objects.find_purged([part.oid.hex()]):
-                parts[part.oid] = part.size
-    return Plan(whole, single, tuple(parts.items()), frozenset(away), frozenset(partial))
+                parts[part.oid] = part
+    return Plan(whole, single, tuple(parts.values()), frozenset(away), frozenset(partial))
 
 
 def _is_near(record: Record, limit: int | None) -> bool:
@@ -183,15 +183,15 @@ def _read_records(objects: Objects, pack: Pack, size: int) -> list[Record]:
 def bring(objects: Objects, remote: Remote, planned: Plan, progress: Progress | None = None) -> list[Sealed]:
     """Bring packs and parts here, checked; returns new packs that were made of single records."""
     total, done = planned.size, 0
-    jobs: list[tuple[str, int, Pack | tuple[bytes, int]]] = [("pack", pack.size, pack) for pack in planned.whole]
-    jobs += [("part", size, (oid, size)) for oid, size in planned.parts]
+    jobs: list[tuple[str, int, Pack | Part]] = [("pack", pack.size, pack) for pack in planned.whole]
+    jobs += [("part", part.size, part) for part in planned.parts]
 
-    def work(job: tuple[str, int, Pack | tuple[bytes, int]]) -> None:
+    def work(job: tuple[str, int, Pack | Part]) -> None:
         _, _, what = job
         if isinstance(what, Pack):
             _bring_pack(objects, remote, what)
         else:
-            bring_part(objects, remote, *what)
+            bring_part(objects, remote, what.oid, what.size, what.path)
 
     for (kind, size, _), _ in in_parallel(work, jobs, at_once=4):
         done += size
@@ -253,15 +253,14 @@ def check_links(oid: bytes, content: bytes, links: bytes | None) -> None:
             raise Corrupt(f"object {oid.hex()[:10]} links to what its content does not name.")
 
 
-def bring_part(objects: Objects, remote: Remote, oid: bytes, size: int) -> None:
-    name = part_name(oid)
+def bring_part(objects: Objects, remote: Remote, oid: bytes, size: int, path: str) -> None:
     file = objects.tmp / f"{oid.hex()[:32]}.part"
-    remote.download(f"parts/{name}", size, file)
+    remote.download(path, size, file)
     with file.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").digest() != oid:
             file.unlink(missing_ok=True)
-            raise Corrupt(f"{remote.url}: parts/{name} does not match its hash. Nothing was changed.")
-    objects.parts.put(name, file)
+            raise Corrupt(f"{remote.url}: {path} does not match its hash. Nothing was changed.")
+    objects.parts.put(part_name(oid), file)
     file.unlink(missing_ok=True)
 
 

@@ -4,7 +4,7 @@
         roots/<generation>  a copy of each root, the last thousand: the way back
         log/<sha256>        batches
         packs/<sha256>      packs
-        parts/<2>/<oid>     parts
+        parts/<2>/<oid>.<n> parts; without .<n> before anything was deleted there
         purges/<sha256>     records of purges
         results/<sha256>    answers of functions; the name is the hash of their head (repo/results.py)
 """
@@ -141,7 +141,7 @@ class Remote:
     def get_bytes(self, name: str, size: int) -> bytes:
         """A small file whole, checked against its name if that is a hash."""
         data = self.place.get(name, 0, size)
-        if hashlib.sha256(data).hexdigest() != name.rpartition("/")[2]:
+        if hashlib.sha256(data).hexdigest() != name.rpartition("/")[2].partition(".")[0]:
             raise Corrupt(f"{name} in {self.url} does not match its name. Nothing was changed.")
         return data
 

@@ -15,7 +15,6 @@ from memlake.named_tuple import NamedTuple
 from memlake.objects.chunks import decode_list
 from memlake.objects.layout import now
 from memlake.objects.packs import CHUNKED, DELTA, LOG, PART
-from memlake.objects.store import part_name
 from memlake.objects.swap import Moved
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch
@@ -118,8 +117,8 @@ def _strip_batches(rewriter: Rewriter, live: _Live, *, dry_run: bool) -> tuple[s
         gone = {pack.name: () for pack in batch.packs if pack.name not in live.packs}
         stripped = strip(batch, unneeded, gone)
         stripped = stripped._replace(commits=[data for data in batch.commits if oid_of(data) in live.commits])
-        kept |= {f"parts/{part_name(part.oid)}" for part in stripped.parts}
-        dead |= {f"parts/{part_name(part.oid)}" for part in batch.parts}
+        kept |= {part.path for part in stripped.parts}
+        dead |= {part.path for part in batch.parts}
         if unneeded or gone or len(stripped.commits) < len(batch.commits):
             garbage.add(f"log/{file.name}")
             if not dry_run:

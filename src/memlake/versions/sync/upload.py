@@ -25,13 +25,6 @@ class Upload:
     def __init__(self, objects: Objects, remote: Remote, progress: Progress | None) -> None:
         self._objects, self._remote, self._progress = objects, remote, progress
         self.stored: set[str] = set()
-        self._sweeps: int | None = None
-
-    def begin(self, sweeps: int) -> None:
-        """Begin an attempt. After a deletion there parts may be gone; all else has new names."""
-        if sweeps != self._sweeps:
-            self.stored = {name for name in self.stored if not name.startswith("parts/")}
-        self._sweeps = sweeps
 
     def send(self, sendings: Sequence[Sending], batches: Sequence[tuple[str, bytes]]) -> None:
         """Store packs and parts, then batches: nothing is named before it is there."""
@@ -79,8 +72,8 @@ def list_files(objects: Objects, sendings: Iterable[Sending]) -> list[tuple[str,
     for sending in sendings:
         files += [(f"packs/{pack.name}", pack.size, partial(_make_pack, objects, pack)) for pack in sending.packs]
         for part in sending.parts:
-            name = part_name(part.oid)
-            files.append((f"parts/{name}", part.size, partial(_copy, objects, objects.parts, name, part.size)))
+            make = partial(_copy, objects, objects.parts, part_name(part.oid), part.size)
+            files.append((part.path, part.size, make))
     return files
 
 
