@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,8 @@ def test_hits_below_a_score_are_left_out(memories: Memories) -> None:
 def test_what_nothing_is_near_to_finds_nothing_by_meaning_either(tmp_path: Path) -> None:
     with opened(tmp_path / "repo", "test") as repo:
         memories = repo.memories()
-        memories.store(Draft("Ada plays the cello in an orchestra"))
+        day = int(datetime(2026, 11, 18, tzinfo=timezone.utc).timestamp() * 1e6)  # the vector holds the date too
+        memories.store(Draft("Ada plays the cello in an orchestra", created_at=day))
         assert memories.wait(30)
         assert memories.search(Query("who painted the mona lisa", min_score=0.99)) == []
         unlike = memories.search(Query("painted walls"))  # a cosine of 0.09, and no word

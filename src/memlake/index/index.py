@@ -18,7 +18,7 @@ from memlake.errors import Damaged, Error, InvalidInput
 from memlake.index import generations, rank, rows, segments, terms
 from memlake.index.embedding_store import Embeddings
 from memlake.index.generations import Derived, sound
-from memlake.index.rank import Arms, Boosts, Facts, Gains, Lookup, Scored
+from memlake.index.rank import Arms, Boosts, Facts, Lookup, Scored, Words
 from memlake.index.rows import Filter, Shown
 from memlake.index.segments import Array
 from memlake.index.vector_file import Header, read_header
@@ -51,16 +51,6 @@ class IndexQuery(NamedTuple):
     def candidates(self) -> int:
         """How many rows each arm hands to the ranking."""
         return max(100, 2 * self.most)
-
-
-class Words(NamedTuple):
-    """The word arm: rows by exact and by similar words; what each word is worth, and all that were asked for."""
-
-    exact: Gains
-    similar: Gains
-    lookup: Lookup
-    worth: Mapping[int, float]
-    all: float
 
 
 class Found(NamedTuple):
@@ -166,7 +156,8 @@ class Index:
             arms = self._gather_arms(masks, query, words, probe)
             candidates = rank.add_neighbours(blocks, masks, arms)
             factors = self._compute_factors(blocks, candidates.rows, query)
-            return _add_likeness(rank.order(arms, candidates, factors, query.most), words, probe)
+            ordered = _add_likeness(rank.order(arms, candidates, factors, query.most), words, probe)
+            return rank.add_evidence(ordered, words, blocks, masks)
 
         if query.vector is None:
             return self._read_found(rank_with(None))

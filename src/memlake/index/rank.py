@@ -8,7 +8,7 @@ share of what its neighbours scored: the answer often stands beside the words of
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -21,6 +21,7 @@ MEANING = 0.5  # what vectors count beside words
 FLOOR = 0.5  # the share of the best cosine from which a cosine counts
 NEAR = np.array((0.4, 0.2))  # the share of the score of rows one and two places away in the same session
 HALF_LIFE = 30 * 86_400e6  # microseconds after which the boost of being recent has halved
+LOOKED = 40  # rows that are ordered once more, by evidence
 _SPREAD = 50  # rows whose neighbours are looked at
 _REACH = 16  # how far apart neighbours of a session are looked for: others write between them
 _WINDOW = np.arange(-_REACH, _REACH + 1)
@@ -58,6 +59,20 @@ class Facts(NamedTuple):
     access: Array
 
 
+class Evidence(NamedTuple):
+    """Shares (0 to 1) of the worth of all words asked for, by which the first rows are ordered once more.
+
+    `own` is what the row has itself, `around` what the rows before and after it in its session add, `before` what the
+    row before it has, which is row `previous` (0 for none).
+    """
+
+    own: float
+    around: float = 0.0
+    before: float = 0.0
+    previous: int = 0
+    in_session: bool = False
+
+
 class Scored(NamedTuple):
     """One row with its score and where it comes from.
 
@@ -73,6 +88,7 @@ class Scored(NamedTuple):
     neighbours: float = 0.0
     boost: float = 1.0
     likeness: float = 0.0
+    evidence: Evidence | None = None
 
 
 # -- words ------------------------------------------------------------------------------------
@@ -121,15 +137,20 @@ class Lookup:
             rows, gained = rows[best], gained[best]
         return rows, gained
 
-    def sum_worth(self, worth: Mapping[int, float], rows: Array) -> Array:
-        """What those terms are worth, in all, that each of some rows, ascending, has."""
-        sums = np.zeros(len(rows))
+    def find_holders(self, terms: Collection[int], rows: Array) -> Array:
+        """For each term, and each of some rows, ascending: whether the row has it."""
+        holders = np.zeros((len(terms), len(rows)), bool)
         for number, block, span in split_by_block(self._blocks, rows):
             at = rows[span] - block.first
-            for term, weight in worth.items():
+            for place, term in enumerate(terms):
                 docs = self._held[number][term][0]
                 if len(docs):
-                    sums[span] += weight * (docs.take(docs.searchsorted(at), mode="clip") == at)
+                    holders[place, span] = docs.take(docs.searchsorted(at), mode="clip") == at
+        return holders
+
+    def sum_worth(self, worth: Mapping[int, float], rows: Array) -> Array:
+        """What those terms are worth, in all, that each of some rows, ascending, has."""
+        sums: Array = np.array(list(worth.values())) @ self.find_holders(worth, rows)
         return sums
 
 
@@ -139,6 +160,16 @@ def split_by_block(blocks: Sequence[AnyBlock], rows: Array) -> Iterator[tuple[in
         low, high = rows.searchsorted((block.first, block.first + block.count)).tolist()
         if low < high:
             yield number, block, slice(low, high)
+
+
+class Words(NamedTuple):
+    """The word arm: rows by exact and by similar words; what each word is worth, and all that were asked for."""
+
+    exact: Gains
+    similar: Gains
+    lookup: Lookup
+    worth: Mapping[int, float]
+    all: float
 
 
 # -- arms -------------------------------------------------------------------------------------
@@ -193,7 +224,20 @@ def add_neighbours(blocks: Sequence[AnyBlock], masks: Sequence[Array], arms: Arm
     is_found = fused > 0
     rows, fused = arms.rows[is_found], fused[is_found]
     best = np.sort(np.lexsort((rows, fused))[-_SPREAD:])
-    near = rows[best][:, None] + _WINDOW
+    sides, _ = find_sides(blocks, masks, rows[best])
+    places = np.cumsum(sides, axis=2)
+    at, side, steps = np.nonzero(sides & (places <= len(NEAR)))
+    shares = NEAR[places[at, side, steps] - 1] * fused[best[at]]
+    beside = rows[best[at]] + np.where(side == 0, -1, 1) * (steps + 1)
+    all_rows, spots = np.unique(np.concatenate([rows, beside]), return_inverse=True)
+    size = len(all_rows)
+    fused = np.bincount(spots[: len(rows)], fused, size)
+    return Candidates(all_rows, fused, np.bincount(spots[len(rows) :], shares, size))
+
+
+def find_sides(blocks: Sequence[AnyBlock], masks: Sequence[Array], rows: Array) -> tuple[Array, Array]:
+    """For each row: which of those before it and after it, from it outwards, are of its session; and the sessions."""
+    near = rows[:, None] + _WINDOW
     sessions, allowed = np.zeros(near.shape, np.int64), np.zeros(near.shape, bool)
     for block, mask in zip(blocks, masks, strict=True):
         inside = (near >= block.first) & (near < block.first + block.count)
@@ -203,15 +247,29 @@ def add_neighbours(blocks: Sequence[AnyBlock], masks: Sequence[Array], arms: Arm
             allowed[inside] = mask[at]
     own = sessions[:, _REACH, None]
     same = allowed & (sessions == own) & (own != 0)
-    sides = np.stack([same[:, _REACH - 1 :: -1], same[:, _REACH + 1 :]], axis=1)  # each from the row outwards
-    places = np.cumsum(sides, axis=2)
-    at, side, steps = np.nonzero(sides & (places <= len(NEAR)))
-    shares = NEAR[places[at, side, steps] - 1] * fused[best[at]]
-    beside = rows[best[at]] + np.where(side == 0, -1, 1) * (steps + 1)
-    all_rows, spots = np.unique(np.concatenate([rows, beside]), return_inverse=True)
-    size = len(all_rows)
-    fused = np.bincount(spots[: len(rows)], fused, size)
-    return Candidates(all_rows, fused, np.bincount(spots[len(rows) :], shares, size))
+    return np.stack([same[:, _REACH - 1 :: -1], same[:, _REACH + 1 :]], axis=1), own[:, 0]
+
+
+def add_evidence(
+    ordered: Sequence[Scored], words: Words, blocks: Sequence[AnyBlock], masks: Sequence[Array]
+) -> list[Scored]:
+    """The same, the first `LOOKED` of them with what they and the rows beside them have of the words asked for."""
+    rows = np.array([scored.row for scored in ordered[:LOOKED]], np.int64)
+    if not words.all or not len(rows):
+        return list(ordered)
+    sides, sessions = find_sides(blocks, masks, rows)
+    steps = np.where(sides.any(axis=2), sides.argmax(axis=2) + 1, 0)
+    trios = np.stack([rows, np.where(steps[:, 0], rows - steps[:, 0], 0), np.where(steps[:, 1], rows + steps[:, 1], 0)])
+    every = np.unique(trios)
+    holders = words.lookup.find_holders(words.worth, every)[:, every.searchsorted(trios)]
+    worth = np.array(list(words.worth.values())) / words.all
+    own, before, all_three = (
+        np.minimum(worth @ some, 1.0) for some in (holders[:, 0], holders[:, 1], holders.any(axis=1))
+    )
+    columns = (own, all_three - own, before, trios[1], sessions != 0)
+    shares = zip(*(column.tolist() for column in columns), strict=True)
+    looked = [one._replace(evidence=Evidence(*values)) for one, values in zip(ordered, shares, strict=False)]
+    return [*looked, *ordered[LOOKED:]]
 
 
 def boost(facts: Facts, boosts: Boosts, now: int) -> Array:

@@ -105,6 +105,14 @@ def decode(data: bytes) -> Memory:
         raise Corrupt(f"a memory record cannot be read: {error}.", hint="Run memlake fsck.") from error
 
 
+def decode_content(data: bytes) -> str:
+    """The content alone of a record: a search looks at many texts of which it shows few."""
+    try:
+        return str(json.loads(data)["content"])
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise Corrupt(f"a memory record cannot be read: {error}.", hint="Run memlake fsck.") from error
+
+
 def _dump(fields: Mapping[str, Any]) -> bytes:
     return json.dumps(fields, sort_keys=True, ensure_ascii=False, separators=(",", ":")).encode(
         "utf-8", "surrogatepass"

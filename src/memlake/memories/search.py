@@ -10,10 +10,10 @@ from typing import Any
 
 from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
 from memlake.index.index import Found, IndexQuery
-from memlake.index.rank import Boosts, Scored
+from memlake.index.rank import LOOKED, Boosts, Scored
 from memlake.index.rows import Filter, Shown
 from memlake.index.terms import ASKED, hash_term, mark
-from memlake.memories import branch_expiry, embed, index_sync, recalls, record
+from memlake.memories import branch_expiry, embed, index_sync, recalls, record, reorder
 from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext, heals, reads
 from memlake.memories.kind import memory_path
@@ -210,9 +210,11 @@ def _search(context: MemoryContext, query: Query) -> Hits:
             (),
         )
     asked = _build_asked(context, query)
-    asked = asked._replace(most=asked.most + _NEXT)
+    end = asked.most
+    last = end + _NEXT
     vector, model, notes = _query_vector(context, query)
-    asked = asked._replace(vector=vector, model=model, by_words=query.mode != "semantic" or vector is None)
+    by_words = query.mode != "semantic" or vector is None
+    asked = asked._replace(vector=vector, model=model, by_words=by_words, most=max(last, LOOKED))
     found = context.index.search(asked)
     used = query.mode if vector is not None and context.index.has_vectors(model, len(vector)) else "keyword"
     if not asked.by_words and used == "keyword":  # there is a model, but no vector yet: words find what there is
@@ -220,13 +222,21 @@ def _search(context: MemoryContext, query: Query) -> Hits:
     if query.mode == "semantic" and used != "semantic" and not notes:
         notes = (f"Searched by words only: {_no_meaning(context, vector is not None)}.",)
     notes, scores = notes or _without_vector(context, model), [one.scored for one in found]
-    gate, end = recalls.RANK, asked.most - _NEXT
+    gate = recalls.RANK
     if scores and not _fits(scores):
         notes += (f"Nothing is near to it; the nearest has a score of {_nearest(scores):.2f}.",)
         gate, end = recalls.FLOOR, 0
-    hits = Hits(_build_hits(context, found[query.offset : end]))  # the pages before are not read
-    hits.missed = tuple(_describe_missed(one, gate) for one in found[end:])
+    turns = [one for one in found[:LOOKED] if _is_turn(one)]
+    contents = _contents(context, {one.oid.hex() for one in turns})
+    texts = {one.scored.row: record.decode_content(contents[one.oid.hex()]) for one in turns if contents}
+    ordered = reorder.reorder(query.text, found, texts, last)
+    hits = Hits(_build_hits(context, ordered[query.offset : end], contents))  # the pages before are not read
+    hits.missed = tuple(_describe_missed(one, gate) for one in ordered[end:])
     return _with_notes(hits, used, notes)
+
+
+def _is_turn(one: Found) -> bool:
+    return one.scored.evidence is not None and one.scored.evidence.in_session
 
 
 def _describe_missed(one: Found, gate: str) -> Candidate:
@@ -397,8 +407,11 @@ def find_commit_as_of(context: MemoryContext, text: str) -> Commit | None:
     return index_sync.find_commit_before(context.here.history, context.index, context.head(), when)
 
 
-def _build_hits(context: MemoryContext, found: Sequence[Found]) -> Iterable[Hit]:
-    known = _contents(context, {one.oid.hex() for one in found})
+def _build_hits(
+    context: MemoryContext, found: Sequence[Found], contents: Mapping[str, bytes] | None = None
+) -> Iterable[Hit]:
+    known = contents or {}
+    known = {**known, **_contents(context, {one.oid.hex() for one in found} - known.keys())}
     for one in found:
         oid = one.oid.hex()
         try:
@@ -417,7 +430,7 @@ def _build_hits(context: MemoryContext, found: Sequence[Found]) -> Iterable[Hit]
 def _contents(context: MemoryContext, oids: set[str]) -> dict[str, bytes]:
     """All of them with one query; none when one is gone, so that each is asked for by itself."""
     try:
-        return dict(context.here.history.objects.read_many(oids))
+        return dict(context.here.history.objects.read_many(oids)) if oids else {}
     except (Purged, NotFound):
         return {}
 
