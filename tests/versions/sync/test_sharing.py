@@ -11,6 +11,7 @@ import memlake as ml
 from memlake.repo import Repo
 from memlake.versions.sync import push as pushing
 from memlake.versions.sync import remote as remotes
+from memlake.versions.sync.root import Root
 from tests.versions.sync.conftest import Team, commit, files_of, heads, put, remember, snapshot
 
 
@@ -231,3 +232,25 @@ def test_a_place_with_other_things_in_it_is_left_alone(ours: Repo, tmp_path: Pat
     with pytest.raises(ml.errors.Denied, match="holds other files"):
         ours.push()
     assert files_of(tmp_path / "remote") == ["thesis.tex"]
+
+
+def test_a_push_that_loses_to_others_again_and_again_waits_longer_each_time_and_goes_through(
+    ours: Repo, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours.push()
+    theirs, waits, lost = team("theirs"), list[float](), iter(range(25))
+    monkeypatch.setattr(remotes.time, "sleep", waits.append)
+    swap = remotes.Remote.swap
+
+    def swap_behind_another(remote: remotes.Remote, root: Root, before: remotes.State | None) -> remotes.State:
+        if next(lost, None) is not None:
+            state = remote.get_root()
+            swap(remote, state.root._replace(generation=state.root.generation + 1), state)
+        return swap(remote, root, before)
+
+    monkeypatch.setattr(remotes.Remote, "swap", swap_behind_another)
+    commit(theirs, "late.txt", b"late\n")
+    theirs.push()
+    assert ours.fetch().commits == 1
+    assert len(waits) == 25 and len(set(waits)) > 20
+    assert max(waits[:2]) < 0.1 and all(0 <= wait <= 1 for wait in waits) and max(waits[5:]) > 0.1

@@ -20,10 +20,10 @@ from memlake.objects.swap import Moved
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch, Pack
 from memlake.versions.sync.fetch import Link, check_repo, obey_purges
+from memlake.versions.sync.remote import TRIES
 from memlake.versions.sync.rewrite import Rewriter, find_resting, list_links, oid_of, read_whole, strip
 from memlake.versions.sync.root import Root
 
-_TRIES = 20
 Obey = Callable[[PurgeRecord], object]
 
 
@@ -44,7 +44,7 @@ def send_purges(history: History, link: Link, obey: Obey) -> Erased:
     """Erase at a remote what was purged here, for good. Nothing happens where nobody has pushed yet."""
     remote = link.remote
     left = set[str]()  # what an attempt stored that lost the race
-    for _ in range(_TRIES):
+    for _ in remote.attempts():
         state = remote.load()
         if state is None:
             return Erased()
@@ -69,7 +69,7 @@ def send_purges(history: History, link: Link, obey: Obey) -> Erased:
             continue
         return Erased(tuple(records.values()), len(doomed))
     raise Unavailable(
-        f"{remote.url} was changed by others {_TRIES} times while this was being erased there. It is not erased yet.",
+        f"{remote.url} was changed by others {TRIES} times while this was being erased there. It is not erased yet.",
         hint=f"Run it again: memlake push {pasted(remote.name)}",
     )
 

@@ -32,13 +32,12 @@ from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracke
 from memlake.versions.sync.join import join
 from memlake.versions.sync.join import plan as plan_joins
 from memlake.versions.sync.purges import Erased, list_unsent, send_purges
-from memlake.versions.sync.remote import Progress, State
+from memlake.versions.sync.remote import TRIES, Progress, State
 from memlake.versions.sync.root import PackFile, RefKey, Root, Target, doom, mark_of
 from memlake.versions.sync.upload import Upload
 from memlake.versions.trees.codec import LANES
 from memlake.versions.upkeep.gc import changes_in
 
-_TRIES = 20
 _HOUR = 3_600_000_000
 _MANY_WAIT = 500  # condemned files, from which on they wait for an hour: each makes the root 90 bytes larger
 _JOINED = 1 << 20  # bytes up to which moves of refs go into the last batch; they need one of their own beyond
@@ -100,7 +99,7 @@ def push(
     lease = Lease(history.db, "push")  # gc must not join a pack while it is sent
     try:
         erased = _erase(history, link, erase, dry_run=dry_run)
-        for attempt in range(_TRIES):
+        for attempt in link.remote.attempts():
             work = _prepare(history, link, request, erase, dry_run=dry_run)
             done = _describe(history, link, work)._replace(erased=erased, purged=tuple(purged))
             if dry_run or not work.changes:
@@ -119,7 +118,7 @@ def push(
         with contextlib.suppress(Exception):
             lease.close()
     raise Unavailable(
-        f"{link.remote.url} was changed by others {_TRIES} times while this was being pushed. What was sent is kept "
+        f"{link.remote.url} was changed by others {TRIES} times while this was being pushed. What was sent is kept "
         "there.",
         hint=f"Run it again: memlake push {pasted(link.remote.name)}",
     )

@@ -14,7 +14,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import random
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -35,6 +37,10 @@ _GROUP = 64  # files that are deleted before the root is read again
 _OURS = ("root", "root.lock", "root.lock.wait", "roots/", "log/", "packs/", "parts/", "purges/", "results/")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+TRIES = 32  # swaps that may be lost to others before somebody is told
+_FIRST_WAIT, _LONGEST_WAIT = 0.02, 1.0  # seconds
 
 
 class Progress(Protocol):
@@ -77,6 +83,15 @@ class Remote:
                 hint=f"Check the address, or be the first: memlake push {pasted(self.name)}",
             )
         return state
+
+    def attempts(self) -> Iterator[int]:
+        """Numbers of attempts at a swap. Between them it waits for a random time that grows, as others do who lost, so
+        that of many pushers nobody loses again and again to whoever is a little quicker.
+        """
+        for attempt in range(TRIES):
+            if attempt:
+                time.sleep(random.uniform(0, min(_LONGEST_WAIT, _FIRST_WAIT * 2**attempt)))
+            yield attempt
 
     def swap(self, root: Root, before: State | None) -> State:
         """Replace the root that was read by this one, or raise Moved. Any other error leaves open whether it was."""

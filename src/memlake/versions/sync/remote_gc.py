@@ -19,11 +19,11 @@ from memlake.objects.swap import Moved
 from memlake.versions.history.commits import History
 from memlake.versions.sync.batch import Batch
 from memlake.versions.sync.fetch import Link, Obey, check_repo, obey_purges
+from memlake.versions.sync.remote import TRIES
 from memlake.versions.sync.rewrite import Rewriter, list_links, oid_of, read_bases, read_there, strip
 from memlake.versions.sync.root import Root, doom, is_path
 from memlake.versions.trees import codec
 
-_TRIES = 20
 _HOUR = 3_600_000_000
 
 
@@ -65,7 +65,7 @@ class _Live(NamedTuple):
 def collect(history: History, link: Link, policy: Policy, obey: Obey) -> RemoteGc:
     """Condemn what no ref of the remote reaches, and delete what was condemned a grace period ago."""
     remote, left = link.remote, set[str]()
-    for _ in range(_TRIES):
+    for _ in remote.attempts():
         state = remote.get_root()
         check_repo(history, remote, state.root, link.mirror.root())
         obey_purges(history, remote, state.root, obey, dry_run=policy.dry_run)
@@ -99,7 +99,7 @@ def collect(history: History, link: Link, policy: Policy, obey: Obey) -> RemoteG
             continue
         return report
     raise Unavailable(
-        f"{remote.url} was changed by others {_TRIES} times while its garbage was looked for. Nothing was deleted.",
+        f"{remote.url} was changed by others {TRIES} times while its garbage was looked for. Nothing was deleted.",
         hint=f"Run it again: memlake remote gc {pasted(remote.name)}",
     )
 
