@@ -1071,7 +1071,8 @@ def test_a_stash_that_meets_other_changes_waits_with_both_sides_and_is_kept(
 def test_a_stash_gives_the_stage_back_when_asked(
     repo: ml.Repo, keep: Keep, write: Write, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(update, "is_packed_racy", lambda *_: False)  # what is written must not be taken for what is staged
+    # What is written must not be taken for what is staged.
+    monkeypatch.setattr(update, "is_packed_racy", lambda *_: False)
     keep("one", {"a": "1\n", "b": "1\n"})
     write({"a": "2\n", "b": "2\n"})
     repo.add("a", "b")
