@@ -50,6 +50,7 @@ def modes(folder: Path) -> dict[str, tuple[int, bool]]:
     return {name: (stat.S_IMODE(mode), stat.S_ISDIR(mode)) for name, mode in found.items()}
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0], indirect=True, ids=["umask022", "umask077", "umask000"])
 def test_nobody_else_reads_the_personal_repo_whatever_the_umask(
     umask: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: Path
 ) -> None:

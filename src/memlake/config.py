@@ -630,6 +630,11 @@ def hook_seconds(default: float) -> float:
     return seconds if 0 < seconds <= 3600 else default
 
 
+def plain_environment() -> dict[str, str]:
+    """The environment without what points git at another repo."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+
 def variable(name: str) -> str:
     """Any other `MEMLAKE_<name>` of the environment, empty when unset, so that only this file reads it."""
     return os.environ.get(f"MEMLAKE_{name}", "")

@@ -90,6 +90,9 @@ class Settings:
     model_timeout: float = _data(60.0, "how many seconds a model has to answer", least=0.1)
     memory_enabled: bool = _data(True, "whether agents may store and search memories here")
     memory_org: str = _data("local", "the organisation whose memories are seen and stored here; * sees all of them")
+    memory_follow_git: bool = _data(
+        False, "whether memories follow the branch that git has checked out, and come with its merge"
+    )
     memory_secrets: str = _data(
         "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
     )

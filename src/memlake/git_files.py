@@ -171,3 +171,81 @@ def write_once(file: Path, text: str) -> None:
         pass
     finally:
         new.unlink(missing_ok=True)
+
+
+# -- branches of git
+
+
+def find_branch(tree: GitTree) -> str:
+    """The branch that is checked out in a tree; of a detached HEAD the one it was detached from a commit of, or "".
+
+    A rebase detaches HEAD and notes the branch that it works on.
+    """
+    head = read_text(os.path.join(tree.folder, "HEAD"), 4096).strip()
+    if head.startswith("ref: "):
+        return head.removeprefix("ref: ").removeprefix("refs/heads/")
+    for name in ("rebase-merge", "rebase-apply"):
+        if found := read_text(os.path.join(tree.folder, name, "head-name"), 4096).strip():
+            return found.removeprefix("refs/heads/")
+    heads = [name for name, oid in read_branches(tree.common).items() if oid == head]
+    default = find_default(tree.common)
+    return default if default in heads else heads[0] if len(heads) == 1 else ""
+
+
+def find_default(common: str) -> str:
+    """The branch that others are merged into: what the first remote names, else main or master."""
+    named = read_text(os.path.join(common, "refs", "remotes", "origin", "HEAD"), 4096).strip()
+    if named.startswith("ref: refs/remotes/origin/"):
+        return named.removeprefix("ref: refs/remotes/origin/")
+    branches = read_branches(common)
+    return next((name for name in ("main", "master", "trunk") if name in branches), "main")
+
+
+def read_branches(common: str) -> dict[str, str]:
+    """The branches of a repo and the commits they name."""
+    found = dict[str, str]()
+    for line in read_text(os.path.join(common, "packed-refs")).splitlines():
+        oid, _, name = line.partition(" ")
+        if name.startswith("refs/heads/"):
+            found[name.removeprefix("refs/heads/")] = oid
+    top = os.path.join(common, "refs", "heads")
+    for folder, _, names in os.walk(top):
+        for name in names:
+            if oid := read_text(os.path.join(folder, name), 4096).strip():
+                found[os.path.relpath(os.path.join(folder, name), top).replace(os.sep, "/")] = oid
+    return found
+
+
+def find_origin(tree: GitTree, branch: str) -> str:
+    """The branch that a branch was made from, as git's own log of it says; "" where that does not."""
+    first = read_text(os.path.join(tree.common, "logs", "refs", "heads", branch)).partition("\n")[0]
+    start = first.partition("branch: Created from ")[2].removeprefix("refs/heads/")
+    if start and start != "HEAD":
+        return start if start in read_branches(tree.common) else ""
+    for before, _, message in _read_log(tree, f" to {branch}"):
+        if before and message.startswith("checkout: moving from "):
+            return message.removeprefix("checkout: moving from ").removesuffix(f" to {branch}")
+    return ""
+
+
+def find_last(tree: GitTree, branch: str) -> str:
+    """The commit that a branch which is gone was left at, as the log of HEAD says; "" where that does not."""
+    moves = [before for before, _, said in _read_log(tree) if said.startswith(f"checkout: moving from {branch} to ")]
+    return moves[-1] if moves else ""
+
+
+def _read_log(tree: GitTree, end: str = "") -> Iterator[tuple[str, str, str]]:
+    """The moves of HEAD, oldest first, whose message ends so: the commits before and after, and the message."""
+    for folder in dict.fromkeys((tree.folder, tree.common)):
+        for line in read_text(os.path.join(folder, "logs", "HEAD")).splitlines():
+            moved, _, message = line.partition("\t")
+            if message.endswith(end):
+                before, after, *_ = [*moved.split(" ", 2), "", ""]
+                yield before, after, message
+
+
+def list_checked_out(common: str) -> set[str]:
+    """The branches that some tree of a repo has checked out."""
+    inner = os.path.join(common, "worktrees")
+    folders = [common, *(os.path.join(inner, name) for name in (os.listdir(inner) if os.path.isdir(inner) else ()))]
+    return {find_branch(GitTree("", "", common, folder)) for folder in folders}

@@ -10,7 +10,7 @@ import json
 from datetime import datetime, timezone
 from typing import Any
 
-from memlake.errors import InvalidInput, NotFound, pasted
+from memlake.errors import AlreadyExists, InvalidInput, NotFound, pasted
 from memlake.memories import record
 from memlake.objects import layout
 from memlake.records import short
@@ -43,6 +43,18 @@ def _compute_end(seconds: object, now: int) -> int:
             hint="Leave it out for a branch that stays.",
         )
     return now + int(seconds * 1e6)  # type: ignore[operator]
+
+
+def fork(here: Checkout, base: str, name: str) -> str:
+    """The name of a branch, made at where another one stands if it is not there; the other one where it cannot be."""
+    with here.history.db.write():
+        if refs.find(here.history.db, name) is None:
+            heads = refs.get(here.history.db, base)
+            try:
+                refs.create(here.history, name, heads, action=f"branch from {base}", who=here.who, note=make_note(None))
+            except AlreadyExists:  # one whose name is a folder of this one
+                return base
+    return name
 
 
 def sweep(here: Checkout) -> None:

@@ -45,6 +45,7 @@ class MemoryContext:
     agent: str = ""  # who works here and signs what is written, if it is not a person
     org: str | None = None  # whose memories and state are seen; None for everybody's
     found: Place = projects.NOWHERE  # the project we were in when this was opened
+    fork: Callable[[], str] | None = None  # makes the branch that is written, where that is not there yet
     notes: tuple[str, ...] = ()  # what this one call is to say beside its result
 
     @property

@@ -53,8 +53,18 @@ def says_little(text: str) -> bool:
 class Narrow:
     """The memories of a branch, for a moment."""
 
-    def __init__(self, here: Checkout, folder: Path, settings: Settings, branch: str, *, place: Place) -> None:
+    def __init__(
+        self,
+        here: Checkout,
+        folder: Path,
+        settings: Settings,
+        branch: str,
+        *,
+        place: Place,
+        fork: Callable[[], str] | None = None,
+    ) -> None:
         self._here, self.settings, self.branch, self.place = here, settings, branch, place
+        self._fork = fork
         self._org = settings.memory_org
         self._known: dict[bytes, Memory] = {}  # by oid, of what was looked at
         self._folder = folder / "index"
@@ -90,6 +100,8 @@ class Narrow:
         memory = memory._replace(org_id="local" if self._org == "*" else self._org)
         if any(self._says(commit, memory) for commit in self._recent()):
             return False
+        if self._fork is not None:
+            self.branch, self._fork = self._fork(), None
         path = memory_path(history, memory.agent_id, memory.memory_id)
         message, author = f"store memory {memory.memory_id}", Author(memory.agent_id or "hook")
         request = Request({path: record.encode(memory)}, message, self.branch, author)

@@ -87,6 +87,11 @@ class Memories:
 
     # -- writing ------------------------------------------------------------------------------
 
+    def _begin(self) -> None:
+        """Before a write: where memories follow git, the branch that is checked out there begins with it."""
+        if self.context.fork is not None:
+            self.context = dataclasses.replace(self.context, branch=self.context.fork(), fork=None)
+
     def store(self, draft: Draft) -> Outcome:
         """Store a memory as it is, in one commit."""
         return self.store_many([draft])[0]
@@ -94,6 +99,7 @@ class Memories:
     def store_many(self, drafts: Sequence[Draft]) -> list[Outcome]:
         """Store memories as they are, all in one commit."""
         self._check_enabled()
+        self._begin()
         prepared = [prepare(draft, self.context) for draft in drafts]
         if prepared:
             memories = [new.memory for new in prepared]
@@ -108,6 +114,8 @@ class Memories:
     ) -> Outcome:
         """Store a memory, or let it skip, replace, correct or join one that is there; says which, and why."""
         self._check_enabled()
+        if not dry_run:
+            self._begin()
         new = prepare(draft, self.context)
         done = later.remember.remember(self.context, new.memory, way=on_conflict, dry_run=dry_run, judge=judge)
         self.shared.wake()
@@ -116,6 +124,7 @@ class Memories:
     def import_many(self, items: Sequence[Item]) -> Planned:
         """Store ready-made memories, each of another id, in one commit: new ones, newer texts, and texts in doubt."""
         self._check_enabled()
+        self._begin()
         for attempt in range(_TRIES):
             planned = later.import_records.plan(self.context, items)
             try:
@@ -131,6 +140,7 @@ class Memories:
     def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Updated:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
+        self._begin()
         old, new = self.get(memory_id), _check_draft(draft, self.context)
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
         clean, warnings = later.redact.guard_memory(given, self.context.settings.memory_secrets)
@@ -141,12 +151,15 @@ class Memories:
 
     def delete(self, memory_id: str) -> Memory:
         """Remove a memory from the branch. `restore` brings it back."""
+        self._begin()
         memory = self.get(memory_id)
         memory_store.delete(self.context, memory)
         return memory
 
     def forget_written(self, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
         """Take back what a session, an agent or a time wrote, in one commit: what it had overwritten stands again."""
+        if not dry_run:
+            self._begin()
         gone = later.forget.forget(self.context, choice, dry_run=dry_run)
         self.shared.wake()
         return gone
@@ -173,6 +186,7 @@ class Memories:
             self.context.written.clear()  # what is erased cannot be brought back by undo
 
     def restore(self, memory_id: str, at: str | None = None) -> Memory:
+        self._begin()
         made = later.timeline.restore(self.context, memory_id, at)
         self.shared.wake()
         return made
@@ -242,6 +256,7 @@ class Memories:
         return later.review.list_decided(self.context, agent_id, limit, project=project)
 
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
+        self._begin()
         return later.review.resolve(self.context, memory_id, keep)
 
     def list_unmerged(self) -> list[Met]:
@@ -252,6 +267,8 @@ class Memories:
         return later.review.list_stale(self.context, self.shared.access, rule)
 
     def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
+        if not dry_run:
+            self._begin()
         return later.review.evict(self.context, self.shared.access, rule, dry_run=dry_run)
 
     def stats(self, project: str | None = None) -> Stats:
@@ -267,7 +284,7 @@ class Memories:
         """The memories of another branch."""
         branch_expiry.check(self.context.here, later.branches.check_name(branch))
         refs.get(self.context.here.history.db, branch)
-        return Memories(dataclasses.replace(self.context, branch=branch), self.shared)
+        return Memories(dataclasses.replace(self.context, branch=branch, fork=None), self.shared)
 
     @contextlib.contextmanager
     def with_model(self, provider: str) -> Iterator[Memories]:
@@ -294,6 +311,7 @@ class Memories:
         return later.branches.list_branches(self.context)
 
     def merge_branch(self, name: str, strategy: str = "branch_wins") -> MergedBranch:
+        self._begin()
         merged = later.branches.merge_branch(self.context, name, strategy)
         self.shared.wake()
         return merged
@@ -304,6 +322,7 @@ class Memories:
     # -- state --------------------------------------------------------------------------------
 
     def set_state(self, agent_id: str, key: str, value: Any) -> SetState:
+        self._begin()
         return later.state.set_state(self.context, agent_id, key, value)
 
     def find_state(self, agent_id: str, key: str) -> State | None:
@@ -313,6 +332,7 @@ class Memories:
         return list(later.state.list_states(self.context, agent_id))
 
     def remove_state(self, agent_id: str, key: str) -> bool:
+        self._begin()
         return later.state.remove_state(self.context, agent_id, key)
 
     # -- vectors ------------------------------------------------------------------------------

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 from memlake._lazy import lazy
 from memlake.repo.find import init, open_damaged, open_for_memories, open_personal, open_repo, rescue
-from memlake.repo.for_doors import list_rebase, note_written, open_narrow, read_about, read_abouts, tree_path
+from memlake.repo.for_doors import (
+    list_rebase,
+    merge_finished,
+    note_written,
+    open_narrow,
+    read_about,
+    read_abouts,
+    tree_path,
+)
 from memlake.repo.repo import Repo
 from memlake.repo.settings import read_repo_id, set_setting
 
@@ -15,6 +23,7 @@ if TYPE_CHECKING:
     from memlake.repo import (
         bisect,
         diff,
+        git_branches,
         lineage,
         merge,
         promotions,
@@ -33,14 +42,15 @@ if TYPE_CHECKING:
     from memlake.repo.sync import clone, make_clone, verify_bundle
 
 _LATER = (
-    "bisect", "diff", "lineage", "merge", "promotions", "rebuild", "refs", "remotes", "results", "show",
+    "bisect", "diff", "git_branches", "lineage", "merge", "promotions", "rebuild", "refs", "remotes", "results", "show",
     "stash", "stored_objects", "summarize", "sync", "tiers", "upkeep",
 )  # fmt: skip
 __all__ = [
-    "Repo", "bisect", "clone", "diff", "init", "lineage", "list_rebase", "make_clone", "merge", "note_written",
-    "open_damaged", "open_for_memories", "open_narrow", "open_personal", "open_repo", "promotions", "read_about",
-    "read_abouts", "read_repo_id", "rebuild", "refs", "remotes", "rescue", "results", "set_setting", "show",
-    "stash", "stored_objects", "summarize", "sync", "tiers", "tree_path", "upkeep", "verify_bundle",
+    "Repo", "bisect", "clone", "diff", "git_branches", "init", "lineage", "list_rebase", "make_clone", "merge",
+    "merge_finished", "note_written", "open_damaged", "open_for_memories", "open_narrow", "open_personal",
+    "open_repo", "promotions", "read_about", "read_abouts", "read_repo_id", "rebuild", "refs", "remotes", "rescue",
+    "results", "set_setting", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "tree_path",
+    "upkeep", "verify_bundle",
 ]  # fmt: skip
 __getattr__ = lazy(
     __name__,

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlake import memories, projects, versions
+from memlake import repo as later
 from memlake.records import Entry
 from memlake.repo.open import AnyPath
 from memlake.repo.repo import Repo
@@ -37,7 +38,15 @@ def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
     Of a repo of many projects those of this one and of none are seen; with `everywhere` only those of none.
     """
     place = projects.NOWHERE if everywhere else repo._place()
-    return memories.hook_search.Narrow(repo._look(), repo.dir, repo._settings, repo._memory_branch(), place=place)
+    fork = repo._fork(repo._find_followed())
+    return memories.hook_search.Narrow(
+        repo._look(), repo.dir, repo._settings, repo._memory_branch(), place=place, fork=fork
+    )
+
+
+def merge_finished(repo: Repo) -> list[str]:
+    """Where memories follow git: merge those of branches that git has merged since; returns the names of these."""
+    return [] if repo._find_followed() is None else later.git_branches.merge_finished(repo)
 
 
 def list_rebase(repo: Repo, upstream: str, branch: str | None = None, *, onto: str | None = None) -> Sequence[Step]:

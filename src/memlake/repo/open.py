@@ -33,6 +33,7 @@ from memlake.versions.history.commits import History
 if TYPE_CHECKING:
     from memlake.dataset.datasets import Store
     from memlake.memories.resources import Shared
+    from memlake.repo.git_branches import Followed
     from memlake.versions.verbs.write import Group
 
 AnyPath = str | os.PathLike[str]
@@ -170,16 +171,30 @@ class Opened:
         return found.oid if found else None
 
     def _memory_branch(self) -> str:
-        """The branch whose memories are meant when none is named: HEAD's, or where that names none, the usual one."""
+        """The branch whose memories are meant when none is named: the one that git has checked out, if they follow git;
+        else HEAD's, or where that names none, the usual one.
+        """
+        if (followed := self._find_followed()) is not None:
+            return followed.base
         if (name := self._local.branch) is not None:
             return name
         if (pending := self._local.find_pending()) and pending.rebase and pending.rebase.branch:
             return pending.rebase.branch
-        usual, names = (
-            self._settings.init_branch,
-            [found.name for found in versions.refs.branches(self._history.db, None)],
-        )
+        return self._usual_branch()
+
+    def _usual_branch(self) -> str:
+        usual = self._settings.init_branch
+        names = [found.name for found in versions.refs.branches(self._history.db, None)]
         return usual if usual in names or not names else names[0]
+
+    def _find_followed(self) -> Followed | None:
+        """Our branch for the one that git has checked out, where memories follow git; not in the personal repo."""
+        if not self._settings.memory_follow_git or self._is_personal():
+            return None
+        return later.git_branches.find_followed(self, self._usual_branch())
+
+    def _is_personal(self) -> bool:
+        return os.path.realpath(self.root) == os.path.realpath(config.personal_folder())
 
     def _look(self) -> Checkout:
         """For verbs that only read."""

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, overload
 
-from memlake import config, dataset, governance, memories, projects, versions
+from memlake import dataset, governance, memories, projects, versions
 from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.dataset.kind import DATASET
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from memlake.memories.record import Memory
     from memlake.repo.bisect import Bisect
     from memlake.repo.diff import Diff
+    from memlake.repo.git_branches import Followed
     from memlake.repo.merge import Merge
     from memlake.repo.promotions import Promotions
     from memlake.repo.refs import Branches, Tags
@@ -403,7 +404,8 @@ class Repo(Opened):
 
     def memories(self, branch: str | None = None) -> Memories:
         """What agents remember on a branch. The branch is fixed now: a switch elsewhere does not redirect it."""
-        name = branch or self._memory_branch()
+        followed = self._find_followed() if branch is None else None
+        name = branch or (followed.base if followed else self._memory_branch())
         memories.branch_expiry.check(self._look(), name)
         versions.refs.get(self._history.db, name)
         with self._opening:
@@ -414,12 +416,14 @@ class Repo(Opened):
         org = None if self._settings.memory_org == "*" else self._settings.memory_org  # None: all of them are seen
         context = memories.context.MemoryContext(
             self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
-            org=org, found=self._place(),
+            org=org, found=self._place(), fork=self._fork(followed),
         )  # fmt: skip
         return memories.memories.Memories(context, shared)
 
-    def _is_personal(self) -> bool:
-        return os.path.realpath(self.root) == os.path.realpath(config.personal_folder())
+    def _fork(self, followed: Followed | None) -> Callable[[], str] | None:
+        if followed is None or followed.name == followed.base:
+            return None
+        return partial(later.git_branches.make_branch, self, followed)
 
     def _place(self) -> projects.Place:
         """The project we are in. The personal repo holds memories of many, and notes which names are of one."""

@@ -15,7 +15,7 @@ from memlake.cli.arguments import Completer, complete_with, screen, verb
 from memlake.cli.screen import Screen
 from memlake.errors import Error, Unavailable, Usage
 from memlake.memories.record import CATEGORIES, SCOPES, TYPES
-from memlake.repo import note_written, open_for_memories, open_narrow, open_personal, open_repo
+from memlake.repo import merge_finished, note_written, open_for_memories, open_narrow, open_personal, open_repo
 from memlake.views import words
 
 if TYPE_CHECKING:
@@ -33,6 +33,11 @@ def open_memories(given: dict[str, Any]) -> Iterator[tuple[Memories, Screen]]:
     branch, org, personal = (given.pop(name, None) for name in ("branch", "org", "personal"))
     config.one_thread_of_algebra()
     with open_personal() if personal else open_for_memories() as repo:
+        if not branch:
+            for name in merge_finished(repo):
+                screen(repo.config.in_force).note(
+                    f"git has merged {words.clean(name)}, so its memories were merged too."
+                )
         written: list[tuple[str, str]] = []
         opened = repo.memories(branch).recording_to(written).as_agent("", org)
         try:
