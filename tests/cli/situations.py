@@ -490,7 +490,7 @@ MEMORIES = [
     Situation("an import that differs", (NO_MODEL, "remember tea; memory export m.jsonl; memory update $MEMORY coffee", lambda root: (root / "m.jsonl").write_text((root / "m.jsonl").read_text().replace('"tea"', '"water"'))), "memory import m.jsonl", "Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts", works=True, shows="water"),
     Situation("undo of memories that were merged", (NO_MODEL, "remember tea; branch draft; remember 'Bikes are red' --branch draft; merge draft", _other_memory), "undo", "Memories were written there since: memlake memory log --branch {}", shows="add memory"),
     Situation("memories nobody needs", (NO_MODEL, lambda root: (root / "old.jsonl").write_text('{"content": "tea", "created_at": "2020-01-31T14:00:00Z", "importance": 0.1}\n'), "memory import old.jsonl"), "memory stats", "(memlake memory stale)", works=True, shows="tea"),
-    Situation("memories of somebody", (NO_MODEL, lambda root: (root / "m.json").write_text('{"results": [{"memory": "Prefers tea", "user_id": "bob b"}]}')), "memory import m.json", "Search the memories of one user with: memlake recall QUERY --metadata user_id={}", works=True, fill={"QUERY": "tea"}, shows="tea"),
+    Situation("memories of somebody", (NO_MODEL, lambda root: (root / "m.json").write_text('{"results": [{"memory": "Prefers tea", "user_id": "bob b"}]}')), "memory import m.json", "Search the memories of one user with: memlake recall QUERY --user {}", works=True, fill={"QUERY": "tea"}, shows="tea"),
 ]
 
 DATASETS = [
