@@ -189,7 +189,7 @@ def test_nothing_remembered_of_work_over_purged_rows_is_left(repo: Repo) -> None
     ds.read_dataset("a").map(t=lambda s: time.sleep(1e-4) or s + b"!").persist()  # a shard, a plan, rows
     assert len(ds.read_dataset("a").limit(3).to_list()) == 3  # a run
     runs.wait()
-    ds.context.recall.keep_piece("ab" * 16, np.zeros(1, KEY), pa.table({"s": NOISE[:1]}))
+    ds.context.recall.keep_piece("ab" * 16, np.zeros(1, KEY), pa.table({"s": NOISE[:1]}), np.zeros(1, np.uint8))
     ds.context.recall._db.checkpoint()
     assert {found.partition("/")[0] for found in said(repo.dir, NOISE[0])} == {"parts", "runs", "datasets.db"}
     assert len(said(repo.dir / "parts", NOISE[0] + b"!")) == 1

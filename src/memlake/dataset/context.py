@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from memlake.errors import Corrupt, InvalidInput, NeedsCheckout, NotFound, Purge
 from memlake.objects import tables as object_tables
 from memlake.records import Author, Commit, Entry
 from memlake.versions.checkout import attributes, rev
+from memlake.versions.checkout.bare import NoCheckout
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import undo
@@ -54,6 +56,14 @@ class DatasetContext:
                 hint=f"Switch to one: {refs.advise_switch(self.here.history.db)}",
             )
         return name
+
+    def find_tracked(self, stats: Mapping[str, os.stat_result]) -> dict[str, str]:
+        """The hashes of those of these files, by their whole paths, that the working folder has as they were read."""
+        if isinstance(self.here.local, NoCheckout):
+            return {}
+        root = f"{self.here.root}/"
+        inside = {path.removeprefix(root): state for path, state in stats.items() if path.startswith(root)}
+        return {root + path: oid for path, oid in self.here.local.find_unchanged(inside).items()}
 
     def fix_branch(self) -> DatasetContext:
         """The same, fixed to the branch of now: another process may switch while a verb reads and writes."""

@@ -44,7 +44,7 @@ class Session:
         """An engine for one plan."""
         context = self.context
         listings.reach(context)
-        services = plan_keys.RunServices(Progress(settings.progress), context.cache)
+        services = plan_keys.RunServices(Progress(settings.progress), context.cache, context.find_tracked)
         engine = Engine(
             context.parts, context.recall, context.folder, lambda on, call: call_step.Calling(on, call, services).run()
         )

@@ -61,7 +61,9 @@ def test_a_local_file_is_read_in_place_and_never_copied(here: Path, cache: Path)
     (here / "a b%/x").write_bytes(b"hello")
     (file,) = files("a b%")
     with storages.open_file(file) as found:
-        assert found.seek(1) == 1 and found.read(2) == b"el" and found.name == str(here / "a b%/x")
+        assert found.seek(1) == 1 and found.read(2) == b"el"
+        assert os.path.samestat(os.fstat(found.fileno()), os.stat(here / "a b%/x"))
+        assert isinstance(found.name, int)  # a path would be an answer that differs from machine to machine
     assert kept(cache) == [] and storages.exists(file)
 
 

@@ -39,6 +39,8 @@ _OF_PART = (
     "DELETE FROM shard WHERE instr(family, ?)",
 )
 _SHARD = "key, function, family, rows, seconds, fields, row_keys"
+_LOOKED = b"memlake.looked"
+UNKNOWN = 2  # what an answer hangs on that does not say it: it is not taken for one over other files of the same bytes
 DEAR = 1e-5  # seconds a row above which rows are remembered one by one; finding one costs about 1e-6
 
 
@@ -74,6 +76,7 @@ class Known(NamedTuple):
     keys: np.ndarray[Any, Any]
     rows: np.ndarray[Any, Any]  # counted through all tables
     tables: tuple[pa.Table, ...]
+    looked: np.ndarray[Any, Any]  # for each row what its answer hangs on, if that was kept: file_keys.py
     pieces: frozenset[int] = frozenset()  # those that shards will have taken the place of
 
     def find(self, keys: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -89,6 +92,13 @@ class Known(NamedTuple):
             if len(places):
                 yield places, table.take(pa.array(rows[places] - start))
             start += table.num_rows
+
+    def join(self, other: Known) -> Known:
+        """Both in one. Keys are of one function each, so none is in both."""
+        keys = np.concatenate([self.keys, other.keys])
+        rows = np.concatenate([self.rows, other.rows + len(self.looked)])
+        order, looked = np.argsort(keys, kind="stable"), np.concatenate([self.looked, other.looked])
+        return Known(keys[order], rows[order], self.tables + other.tables, looked, self.pieces | other.pieces)
 
 
 class Memo:
@@ -188,8 +198,11 @@ class Memo:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def keep_piece(self, function: str, keys: np.ndarray[Any, Any], table: pa.Table) -> int:
+    def keep_piece(
+        self, function: str, keys: np.ndarray[Any, Any], table: pa.Table, looked: np.ndarray[Any, Any]
+    ) -> int:
         """Rows of a shard that is not finished: what a killed run leaves for the next."""
+        table = table.replace_schema_metadata({_LOOKED: looked.tobytes()})
         told, packed = bytes.fromhex(function), keys.tobytes()
         sql = "INSERT INTO piece(function, row_keys, data, made) VALUES(?, ?, ?, ?)"
         sink = pa.BufferOutputStream()
@@ -205,17 +218,25 @@ class Memo:
 
     def known_rows(self, function: str) -> Known | None:
         """Every row this function has answered."""
-        keys, tables, pieces = [], [], set()
+        keys, tables, looked, pieces = [], [], [], set()
         for piece, packed, table in self._answers(bytes.fromhex(function)):
             pieces |= {piece} if piece else set()
             if isinstance(packed, bytes) and len(packed) == table.num_rows * KEY.itemsize:
+                kept = (table.schema.metadata or {}).get(_LOOKED, b"")
+                kept = kept if len(kept) == table.num_rows else bytes([UNKNOWN]) * table.num_rows
                 keys.append(np.frombuffer(packed, KEY))
-                tables.append(table)
+                tables.append(table.replace_schema_metadata(None))
+                looked.append(np.frombuffer(kept, np.uint8))
         if not keys:
             return None
         everything = np.concatenate(keys)
         order = np.argsort(everything, kind="stable")
-        return Known(everything[order], order, tuple(tables), frozenset(pieces))
+        return Known(everything[order], order, tuple(tables), np.concatenate(looked), frozenset(pieces))
+
+    def cost_of(self, function: str) -> float:
+        """The most seconds a row that shards of a function took."""
+        rows = self._rows("SELECT max(seconds) FROM shard WHERE function = ?", (bytes.fromhex(function),))
+        return float(rows[0][0] or 0.0) if rows else 0.0
 
     def _answers(self, function: bytes) -> Iterator[tuple[int, Any, pa.Table]]:
         sql = "SELECT family, row_keys FROM shard WHERE function = ? AND row_keys NOT NULL ORDER BY made"
@@ -228,6 +249,19 @@ class Memo:
         for number, keys, data in self._rows(sql, (function,)):
             with contextlib.suppress(*_FOREIGN):
                 yield number, keys, pa.ipc.open_stream(data).read_all()
+
+    # -- the bytes of files -------------------------------------------------------------------
+
+    def find_contents(self, files: Iterable[bytes]) -> dict[bytes, bytes]:
+        """The hashes of those of these files that were read, each in the state that its key names."""
+        wanted = tuple(files)
+        return dict(
+            self._rows("SELECT file, oid FROM content WHERE file IN carray(?1)", (array(wanted),)) if wanted else ()
+        )
+
+    def keep_contents(self, oids: Mapping[bytes, bytes]) -> None:
+        if oids:
+            self._run_many("INSERT OR REPLACE INTO content(file, oid) VALUES(?, ?)", tuple(oids.items()))
 
     # -- suspects: rows whose worker died -----------------------------------------------------
 
@@ -353,6 +387,14 @@ class Memo:
                 return self._db.last_id()
 
         return self._attempt("write", write) or 0
+
+    def _run_many(self, sql: str, rows: Sequence[Sequence[Any]]) -> None:
+        def write() -> bool:
+            with self._db.write():
+                self._db.run_many(sql, rows)
+            return True
+
+        self._attempt("write", write)
 
     def _attempt(self, how: str, do: Callable[[], T]) -> T | None:
         if time.monotonic() < self._silent.get(how, 0.0):

@@ -11,11 +11,11 @@ import numpy as np
 import pyarrow as pa
 
 from memlake.dataset import executors, feedback, storages
-from memlake.dataset.memo.results import DEAR, KEY, Known
+from memlake.dataset.memo.results import DEAR, KEY, UNKNOWN, Known
 from memlake.dataset.parts import column_hashes, parquet
 from memlake.dataset.parts.frames import Fragment, Frame
 from memlake.dataset.plan.nodes import Call
-from memlake.dataset.run import aligned, call_results
+from memlake.dataset.run import aligned, call_results, file_keys
 from memlake.dataset.run.call_results import Answer
 from memlake.dataset.run.call_work import MANY, ROWS, Done, Failed, Work
 from memlake.dataset.run.engine import Engine, Ran
@@ -41,11 +41,13 @@ class Calling:
         self.print = services.fingerprint(call)
         fields = [self.frame.schema.field(name) for name in call.columns]
         self.function = column_hashes.of(function_key(call, self.print), [field_key(one) for one in fields])
+        self.files = file_keys.find(call, self.frame.schema, self.function, self._row_keys)
         self.remembers = not opaque_in(call, self.print)
         self.recalls = self.remembers and not self.settings.recompute
         self.pace, self.recalled, self.failures = Pace(), 0, 0
         self.waiting: list[tuple[Shard, Array, pa.Table]] = []
         self.pieces: set[int] = set()
+        self.asks_files = False  # is anything known of rows by what is in their files?
         self.last: list[Item] = []  # what killed workers in earlier runs
         self.begun = self.flushed = time.monotonic()
 
@@ -99,7 +101,7 @@ class Calling:
     # -- what has to run ----------------------------------------------------------------------
 
     def _compute(self, todo: Sequence[int]) -> Iterator[tuple[int, Answer]]:
-        known = self.engine.recall.known_rows(self.function) if self.recalls and self.call.binds else None
+        known = self._find_known() if self.recalls and self.call.binds else None
         self.pieces = set(known.pieces) if known else set()
         self.suspects, self.work = Suspects(self.engine.recall, self.function), self._work()
         finished: list[Shard] = []
@@ -109,6 +111,7 @@ class Calling:
             for shard, rows, done in self._answers(self._items(todo, known, finished)):
                 self.pace.add(len(rows), done.seconds)
                 shard.left -= len(rows)
+                shard.looked[rows] = file_keys.level_of(done.looked)
                 if done.failed and self.settings.on_error == "raise":
                     first = done.failed[0].row
                     self._remember(shard, rows[:first], Done(done.table.slice(0, first), (), 0))
@@ -127,6 +130,13 @@ class Calling:
             yield one.index, self._finish(one, known)
         if self.remembers and not self.failures:
             self.engine.recall.drop_pieces(self.pieces)
+
+    def _find_known(self) -> Known | None:
+        """What is known of rows, by where their files lie and by what is in them."""
+        here = self.engine.recall.known_rows(self.function)
+        anywhere = self.engine.recall.known_rows(self.files.function) if self.files else None
+        self.asks_files = anywhere is not None
+        return here.join(anywhere) if here and anywhere else here or anywhere
 
     def _items(self, todo: Sequence[int], known: Known | None, finished: list[Shard]) -> Iterator[Item]:
         for index in todo:
@@ -227,9 +237,32 @@ class Calling:
         table = self.engine.parts.read_fragment(fragment, self.call.columns)
         keys = self._row_keys(table) if known is not None else None
         found = known.find(keys) if known is not None and keys is not None else np.full(table.num_rows, -1)
+        looked = np.full(table.num_rows, UNKNOWN, np.uint8)
+        if known is not None:
+            looked[found >= 0] = known.looked[found[found >= 0]]
+            if self.asks_files:
+                self._find_by_files(table, known, found, looked)
         todo = np.flatnonzero(found < 0)
         self.recalled += table.num_rows - len(todo)
-        return Shard(index, fragment, self._shard_key(fragment), table, keys, found, todo, left=len(todo))
+        return Shard(index, fragment, self._shard_key(fragment), table, keys, found, todo, looked, left=len(todo))
+
+    def _find_by_files(self, table: pa.Table, known: Known, found: Array, looked: Array) -> None:
+        """Rows that are answered for other files of the same bytes, into `found`."""
+        rows = np.flatnonzero(found < 0)
+        if not len(rows) or self.files is None:
+            return
+        worth = self.engine.recall.cost_of(self.files.function) * len(rows)
+        keys = self._file_keys(table.take(pa.array(rows)), worth, after=False)
+        if keys is None:
+            return
+        for level, each in ((file_keys.BYTES, keys.by_bytes), (file_keys.PATH, keys.by_path)):
+            at = np.where(keys.known & (found[rows] < 0), known.find(each), -1)
+            found[rows[at >= 0]] = at[at >= 0]
+            looked[rows[at >= 0]] = level
+
+    def _file_keys(self, table: pa.Table, worth: float, *, after: bool) -> file_keys.Keys | None:
+        assert self.files is not None
+        return self.files.read(table, self.engine.recall, self.services.find_tracked, worth=worth, after=after)
 
     def _keys_of(self, shard: Shard, rows: Array) -> Array:
         if shard.keys is None:
@@ -273,13 +306,15 @@ class Calling:
         """Write down what was answered since the last time: often at first, so that a run killed soon gets on."""
         pause = min(max((self.flushed - self.begun) / 4, _SOON), _FLUSH)
         if self.waiting and (force or time.monotonic() - self.flushed > pause):
-            dear = [(self._keys_of(shard, rows), table) for shard, rows, table in self.waiting if self._is_dear(shard)]
+            dear = [
+                (self._keys_of(shard, rows), shard.looked[rows], table)
+                for shard, rows, table in self.waiting
+                if self._is_dear(shard)
+            ]
             if dear:
-                keys, table = (
-                    np.concatenate([keys for keys, _ in dear]),
-                    call_results.concat([table for _, table in dear]),
-                )
-                self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table))
+                keys, looked = (np.concatenate([one[i] for one in dear]) for i in (0, 1))
+                table = call_results.concat([one[2] for one in dear])
+                self.pieces.add(self.engine.recall.keep_piece(self.function, keys, table, looked))
             self.waiting, self.flushed = [], time.monotonic()
 
     def _row_error(self, shard: Shard, rows: Array, failed: Failed) -> RowFailed:
@@ -314,15 +349,33 @@ class Calling:
         if self.remembers and not failed and (self.pace.cost >= DEAR or self.pace.seconds >= _WORTH):
             answer = answer._replace(family=self.engine.parts.try_seal(family))
             if answer.family.oid is not None:
-                keys = self._keys_of(shard, np.arange(len(shard.table))) if self._is_dear(shard) else None
-                if keys is not None and shard.fragment.kept is not None:
-                    every = np.zeros(shard.fragment.rows, KEY)
-                    every[aligned.mask_of(self.engine, shard.fragment)] = keys
-                    keys = every
-                self.engine.recall.keep_family(
-                    shard.key, self.function, answer.family, answer.fields, cost=self.pace.cost, keys=keys
-                )
+                self._keep(shard, answer)
         return answer
+
+    def _keep(self, shard: Shard, answer: Answer) -> None:
+        recall, cost = self.engine.recall, self.pace.cost
+        keys = self._keys_of(shard, np.arange(len(shard.table))) if self._is_dear(shard) else None
+        by_files = self._keys_by_files(shard) if keys is not None and self.files is not None else None
+        if shard.fragment.kept is not None:
+            mask = aligned.mask_of(self.engine, shard.fragment)
+            keys, by_files = (_spread(each, mask) if each is not None else None for each in (keys, by_files))
+        recall.keep_family(shard.key, self.function, answer.family, answer.fields, cost=cost, keys=keys)
+        if by_files is not None and self.files is not None:
+            key = column_hashes.of("files", shard.key)
+            recall.keep_family(key, self.files.function, answer.family, answer.fields, cost=cost, keys=by_files)
+
+    def _keys_by_files(self, shard: Shard) -> Array | None:
+        """Keys by what is in the files, of rows whose answers hang on no more, if reading them is worth it."""
+        rows = np.flatnonzero(shard.looked < file_keys.PLACE)
+        if not len(rows):
+            return None
+        keys = self._file_keys(shard.table.take(pa.array(rows)), self.pace.cost * len(rows) / 2, after=True)
+        if keys is None or not keys.known.any():
+            return None
+        keyed = np.where(shard.looked[rows] == file_keys.PATH, keys.by_path, keys.by_bytes)
+        every = np.zeros(len(shard.table), KEY)
+        every[rows[keys.known]] = keyed[keys.known]
+        return every
 
     def _merge_answers(self, shard: Shard, known: Known | None) -> tuple[pa.Table, Mapping[int, str]]:
         """Answers old and new, in the order of the rows."""
@@ -415,6 +468,13 @@ class Calling:
                 yield pa.table([pa.array(texts, pa.string())], schema=fields)
 
         return aligned.with_family(frame, [*frame.schema.names, name], fields, tables())
+
+
+def _spread(keys: Array, mask: Array) -> Array:
+    """The keys of the kept rows of a fragment among those of all its rows."""
+    every = np.zeros(len(mask), KEY)
+    every[mask] = keys
+    return every
 
 
 def _places(engine: Engine, fragment: Fragment) -> Array:

@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from memlake.dataset import executors, feedback, storages
 from memlake.dataset.parts.arrow_types import plain_type
 from memlake.dataset.run_settings import Settings
-from memlake.dataset.types import arrow
+from memlake.dataset.types import arrow, files
 from memlake.dataset.types.classes import is_shape
 from memlake.dataset.types.field_metadata import is_unknown
 from memlake.dataset.types.files import File
@@ -55,6 +55,7 @@ class Done(NamedTuple):
     table: pa.Table
     failed: tuple[Failed, ...]
     seconds: float
+    looked: frozenset[str] = frozenset({files.PLACE})  # what the function looked at of its files, beside their bytes
 
 
 @dataclass
@@ -91,8 +92,11 @@ class Work:
             if self.given is None:
                 self.open()
             begun = time.perf_counter()
-            values, failed = self._run_batches(batch) if self.kind == "batch_map" else self._run_rows(batch)
-            return Done(self._table(values), failed, time.perf_counter() - begun)
+            looked = set[str]()
+            run = self._run_batches if self.kind == "batch_map" else self._run_rows
+            values, failed = run(batch, looked)
+            table = self._table(values)  # what a File that is returned says is looked at here
+            return Done(table, failed, time.perf_counter() - begun, frozenset(looked))
         except MemoryError as error:
             raise Unavailable(
                 f"a process ran out of memory over {count(batch.num_rows, 'row')}. Nothing was saved; finished "
@@ -125,8 +129,8 @@ class Work:
 
     # -- rows ---------------------------------------------------------------------------------
 
-    def _run_rows(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
-        call, rows = self._bind_function(), self._arguments(batch)
+    def _run_rows(self, batch: pa.Table, looked: set[str]) -> tuple[list[Any], tuple[Failed, ...]]:
+        call, rows = self._bind_function(), self._arguments(batch, looked)
         if self._is_async() or self.settings.threads > 1:
             return self._run_together(call, list(rows))
         out: list[Any] = []
@@ -245,31 +249,34 @@ class Work:
         plain = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         return not any(p.kind == p.VAR_POSITIONAL for p in parameters) and plain[: len(self.binds)] != list(self.binds)
 
-    def _arguments(self, batch: pa.Table) -> Iterator[tuple[Any, ...]]:
+    def _arguments(self, batch: pa.Table, looked: set[str]) -> Iterator[tuple[Any, ...]]:
         if not self.binds:
             return iter([()] * batch.num_rows)
-        columns = [
-            self._read_ahead(arrow.decode(*_column(batch, self.schema, path), self.wanted.get(name)))
-            for name, path in self.binds.items()
-        ]
+        columns = []
+        for name, path in self.binds.items():
+            field, array = read_column(batch, self.schema, path)
+            values = arrow.decode(field, array, self.wanted.get(name))
+            if is_file(field):
+                files.watch(values, looked)
+            columns.append(self._read_ahead(values))
         return zip(*columns, strict=True)
 
     def _read_ahead(self, column: list[Any]) -> Iterable[Any]:
         """Remote files are read ahead of the function; anything else is as it is."""
         first = next((one for one in column if one is not None), None)
-        remote = isinstance(first, File) and not first.source.startswith("file:")
+        remote = isinstance(first, File) and not files.is_local(first)
         return storages.prefetch(column, self.settings.prefetch) if remote and self.settings.prefetch else column
 
     # -- batches ------------------------------------------------------------------------------
 
-    def _run_batches(self, batch: pa.Table) -> tuple[list[Any], tuple[Failed, ...]]:
+    def _run_batches(self, batch: pa.Table, looked: set[str]) -> tuple[list[Any], tuple[Failed, ...]]:
         """A batch that fails fails for each of its rows."""
         out: list[Any] = []
         failed: list[Failed] = []
         for start in range(0, batch.num_rows, self.settings.batch_size):
             piece = batch.slice(start, self.settings.batch_size)
             try:
-                out.append(self._run_batch(piece))
+                out.append(self._run_batch(piece, looked))
             except InvalidInput:
                 raise
             except Exception as error:  # noqa: BLE001  the user's own function
@@ -277,11 +284,13 @@ class Work:
                 out.append([[None] * piece.num_rows for _ in self.made])
         return out, tuple(failed)
 
-    def _run_batch(self, piece: pa.Table) -> list[Any]:
-        arguments = {
-            name: _as_wanted(*_column(piece, self.schema, path), self.wanted.get(name))
-            for name, path in self.binds.items()
-        }
+    def _run_batch(self, piece: pa.Table, looked: set[str]) -> list[Any]:
+        arguments = {}
+        for name, path in self.binds.items():
+            field, array = read_column(piece, self.schema, path)
+            values = arguments[name] = _as_wanted(field, array, self.wanted.get(name))
+            if is_file(field):
+                files.watch(values, looked)
         made = self.function(**arguments, **{k: v for k, v in (self.given or {}).items() if k in self._parameters()})
         columns = [made] if self.single else list(made)
         if len(columns) != len(self.made):
@@ -375,7 +384,11 @@ def _is_iterable(made: Any) -> bool:
     return isinstance(made, Iterable)
 
 
-def _column(batch: pa.Table, schema: pa.Schema, path: str) -> tuple[pa.Field, pa.Array]:
+def is_file(made: pa.Field) -> bool:
+    return pa.types.is_struct(made.type) and tuple(one.name for one in made.type) == files.NAMES
+
+
+def read_column(batch: pa.Table, schema: pa.Schema, path: str) -> tuple[pa.Field, pa.Array]:
     """A column, or a field of a nested one, with the field that says what it is."""
     first, *rest = path.split(".")
     made, column = schema.field(first), batch.column(first)

@@ -13,15 +13,19 @@ from memlake.dataset.memo.fingerprint import Fingerprint, Opaque, fingerprint
 from memlake.dataset.parts import column_hashes
 from memlake.dataset.plan.nodes import Call, Plan, Source
 from memlake.dataset.run.call_work import MANY
+from memlake.dataset.run.file_keys import FindTracked
 
 _WARNED: set[tuple[str, str]] = set()
 
 
 class RunServices:
-    """What the steps of a run share: fingerprints with the params in force, each made once, and progress."""
+    """What the steps of a run share: fingerprints with the params in force, each made once, and progress.
 
-    def __init__(self, progress: Any, cache: tuple[Path, int] | None = None) -> None:
-        self.progress, self.cache = progress, cache
+    `find_tracked` tells the hashes of those files that are in the working folder as the repo has them.
+    """
+
+    def __init__(self, progress: Any, cache: tuple[Path, int], find_tracked: FindTracked) -> None:
+        self.progress, self.cache, self.find_tracked = progress, cache, find_tracked
         self._known: dict[int, tuple[Call, Fingerprint]] = {}  # the call is kept, or its id would be given to another
 
     def fingerprint(self, call: Call) -> Fingerprint:

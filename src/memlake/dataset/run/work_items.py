@@ -28,6 +28,7 @@ class Shard:
     keys: Array | None
     found: Array  # for each row the row of Known that answers it, or -1
     todo: Array
+    looked: Array  # for each row what its answer hangs on: file_keys.py
     done: list[tuple[Array, Done]] = field(default_factory=list)
     left: int = 0
 

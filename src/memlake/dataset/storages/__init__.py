@@ -21,7 +21,14 @@ from memlake.dataset.storages import buckets, cache, web
 from memlake.dataset.storages.access import ACCESS, USUAL, Access, access_of, describe
 from memlake.dataset.storages.cache import use
 from memlake.dataset.storages.listing_columns import SCHEMA
-from memlake.dataset.storages.local_folders import etag_of, list_folder, local_path, open_local, write_local
+from memlake.dataset.storages.local_folders import (
+    etag_of,
+    hash_unchanged,
+    list_folder,
+    local_path,
+    open_local,
+    write_local,
+)
 from memlake.dataset.storages.location import BUCKETS, WEB, locate, path_of
 from memlake.dataset.storages.remote_file import Known, Named, Remote, open_remote
 from memlake.errors import Error, InvalidInput, NotFound
@@ -30,9 +37,11 @@ __all__ = [
     "ACCESS",
     "SCHEMA",
     "Access",
+    "Known",
     "describe",
     "etag_of",
     "exists",
+    "hash_unchanged",
     "is_pattern",
     "list_files",
     "list_many",

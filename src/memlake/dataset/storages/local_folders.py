@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import os
 import shutil
 import stat
+import time
 import uuid
 from collections.abc import Iterator
-from io import BytesIO
+from io import BufferedReader, BytesIO
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -20,9 +22,10 @@ from memlake.dataset.storages.listing_columns import ROWS, LeftOut, Listed, batc
 from memlake.dataset.storages.location import Location, local_root
 from memlake.dataset.storages.patterns import compile_pattern
 from memlake.dataset.storages.remote_file import Named, changed_error, missing_error
-from memlake.errors import Denied, InvalidInput, NotFound, Unavailable
+from memlake.errors import Denied, Error, InvalidInput, NotFound, Unavailable
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
+from memlake.versions.checkout.local import is_racy
 
 Files = Iterator[tuple[str, os.DirEntry[str]]]
 
@@ -200,7 +203,13 @@ def local_path(file: Named) -> str:
 def open_local(file: Named) -> BinaryIO:
     path = local_path(file)
     try:
-        stream = open(path, "rb")  # noqa: SIM115 (given to the caller)
+        number = os.open(path, os.O_RDONLY)
+        try:
+            # By number: its `name` must not say where the file lies, or an answer might hang on that unseen
+            stream = open(number, "rb")  # noqa: SIM115 (given to the caller)
+        except OSError:
+            os.close(number)
+            raise
     except FileNotFoundError:
         raise missing_error(file) from None
     except PermissionError:
@@ -212,6 +221,27 @@ def open_local(file: Named) -> BinaryIO:
         stream.close()
         raise changed_error(file)
     return stream
+
+
+def hash_unchanged(file: Named) -> tuple[str, bool] | None:
+    """The SHA-256 of a file that is the one that was listed, and whether it is so for good; None if it is another.
+
+    A file that was written just now may be written once more without another time.
+    """
+    try:
+        stream = open_local(file)
+    except Error:
+        return None
+    with stream:
+        before, clock = os.fstat(stream.fileno()), time.time_ns()
+        if etag_of(before) != file.etag:
+            return None
+        try:
+            digest = hashlib.file_digest(cast(BufferedReader, stream), "sha256")
+        except OSError:
+            return None
+        is_same = etag_of(os.fstat(stream.fileno())) == file.etag
+        return (digest.hexdigest(), not is_racy(before, clock)) if is_same else None
 
 
 def write_local(location: Location, data: bytes | BinaryIO) -> None:

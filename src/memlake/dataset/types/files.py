@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, Final, Self, TextIO
+from typing import Any, BinaryIO, Final, Self, TextIO, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,14 +21,55 @@ from memlake.errors import InvalidInput
 FILE: Final = pa.struct(list(storages.SCHEMA))
 NAMES: Final = tuple(child.name for child in FILE)
 LOCAL: Final = "file://"
+F = TypeVar("F", bound="File")
+
+
+PLACE: Final = "place"  # what was looked at of a file that says where it lies or when it was written
+PATH: Final = "path"  # or its path within the storage; all else is said by its bytes
+
+
+def watch(values: Iterable[Any], looked: set[str]) -> None:
+    """From now on the local files among these note in `looked` what of theirs is read beside their bytes."""
+    for value in values:
+        if isinstance(value, File):
+            value._looked = looked if is_local(value) else None
+        elif value is not None:  # a dict or an array of all that is known of a file
+            looked.add(PLACE)
+            return
+
+
+def is_local(file: File) -> bool:
+    return file._source.startswith("file:")
+
+
+def _attribute(name: str, what: str) -> Any:
+    slot = f"_{name}"
+    read = attrgetter(slot)
+
+    def get(self: File) -> Any:
+        if self._looked is not None:
+            self._looked.add(what)
+        return read(self)
+
+    def put(self: File, value: Any) -> None:
+        self._note_place()  # its bytes may be those of another file from now on
+        setattr(self, slot, value)
+
+    return property(get, put)
 
 
 class File:
     """Bytes somewhere: `source` is the storage (s3://bucket, file:///folder), `path` is relative to it."""
 
-    __slots__ = NAMES
+    __slots__ = ("_etag", "_last_modified", "_looked", "_path", "_source", "is_latest", "size", "version")
 
-    def __init__(  # noqa: PLR0917 -- rows are built by position, 100 ns each
+    _looked: set[str] | None  # what was looked at, while a function has it whose answers may go to other machines
+    source: str = _attribute("source", PLACE)
+    path: str = _attribute("path", PATH)
+    etag: str = _attribute("etag", PLACE)
+    last_modified: datetime | None = _attribute("last_modified", PLACE)
+
+    def __init__(  # noqa: PLR0917 -- rows are built by position, 150 ns each
         self,
         source: str,
         path: str,
@@ -36,18 +79,36 @@ class File:
         is_latest: bool = True,
         last_modified: datetime | None = None,
     ) -> None:
-        self.source = source
-        self.path = path
+        self._source = source
+        self._path = path
         self.size = size
         self.version = version
-        self.etag = etag
+        self._etag = etag
         self.is_latest = is_latest
-        self.last_modified = last_modified
+        self._last_modified = last_modified
+        self._looked = None
 
     def _values(self) -> tuple[Any, ...]:
+        self._note_place()
+        return self._raw()
+
+    def _raw(self) -> tuple[Any, ...]:
         return (
-            self.source, self.path, self.size, self.version, self.etag, self.is_latest, self.last_modified,
+            self._source, self._path, self.size, self.version, self._etag, self.is_latest, self._last_modified,
         )  # fmt: skip
+
+    def _note_place(self) -> None:
+        if self._looked is not None:
+            self._looked.add(PLACE)
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[str]:
+        """The uri for messages. What fails says where the file lies, so only then that counts as looked at."""
+        try:
+            yield f"{self._source.rstrip('/')}/{self._path}" if self._source else self._path
+        except Exception:
+            self._note_place()
+            raise
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and self._values() == other._values()
@@ -93,24 +154,33 @@ class File:
     # -- bytes
 
     def open(self) -> BinaryIO:
-        """A seekable stream of the bytes."""
-        return storages.open_file(self)
+        """A seekable stream of the bytes. It does not say which file they are of."""
+        return self._open()
+
+    def _open(self) -> BinaryIO:
+        try:
+            return storages.open_file(storages.Known(self._source, self._path, self.size, self.version, self._etag))
+        except Exception:  # it says where the file lies
+            self._note_place()
+            raise
 
     def read_bytes(self) -> bytes:
-        with storages.open_file(self) as stream:
+        with self._open() as stream:
             return stream.read()
 
     def read(self) -> Any:
         return self.read_bytes()
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
-        try:
-            return self.read_bytes().decode(encoding, errors)
-        except UnicodeDecodeError as error:
-            raise InvalidInput(
-                f"{self.uri} is not {encoding} text: byte {error.object[error.start]:#04x} at {error.start}.",
-                hint="Name its encoding: read_text(encoding='latin-1'), or read_bytes() for bytes.",
-            ) from error
+        data = self.read_bytes()
+        with self._named_errors() as uri:
+            try:
+                return data.decode(encoding, errors)
+            except UnicodeDecodeError as error:
+                raise InvalidInput(
+                    f"{uri} is not {encoding} text: byte {error.object[error.start]:#04x} at {error.start}.",
+                    hint="Name its encoding: read_text(encoding='latin-1'), or read_bytes() for bytes.",
+                ) from error
 
     def exists(self) -> bool:
         return storages.exists(self)
@@ -122,31 +192,37 @@ class File:
     def save(self, destination: str | os.PathLike[str]) -> str:
         """Copy the bytes into a folder, to a file or to a uri; the place written to."""
         target = self._target(destination)
-        with storages.open_file(self) as stream:
+        with self._open() as stream:
             storages.write_file(target, stream)
         return target
 
     def _target(self, destination: str | os.PathLike[str]) -> str:
+        self._note_place()  # an answer that came from elsewhere would write nothing
         target = os.fspath(destination)
         folder = target.endswith("/") or ("://" not in target and Path(target).is_dir())
         return f"{target.rstrip('/')}/{self.name}" if folder else target
 
     # -- kinds
 
+    def _as(self, kind: type[F]) -> F:
+        other = kind(*self._raw())
+        other._looked = self._looked
+        return other
+
     def as_file(self) -> File:
-        return File(*self._values())
+        return self._as(File)
 
     def as_text(self) -> TextFile:
-        return TextFile(*self._values())
+        return self._as(TextFile)
 
     def as_image(self) -> ImageFile:
-        return ImageFile(*self._values())
+        return self._as(ImageFile)
 
     def as_audio(self) -> AudioFile:
-        return AudioFile(*self._values())
+        return self._as(AudioFile)
 
     def as_video(self) -> VideoFile:
-        return VideoFile(*self._values())
+        return self._as(VideoFile)
 
     # -- the names DataChain gives these
 
@@ -174,7 +250,7 @@ class File:
 
     def ensure_cached(self) -> None:
         """Read the first byte, so that a storage that keeps what it fetched has it."""
-        with storages.open_file(self) as stream:
+        with self._open() as stream:
             stream.read(1)
 
     # -- a field of a user's pydantic model
@@ -206,7 +282,7 @@ class TextFile(File):
 
     def open(self, encoding: str = "utf-8", errors: str = "strict") -> TextIO:  # type: ignore[override]
         """A stream of the text, as Python's own open() gives it; as_file().open() is one of the bytes."""
-        return io.TextIOWrapper(storages.open_file(self), encoding, errors)
+        return io.TextIOWrapper(self._open(), encoding, errors)
 
     def read(self) -> str:
         return self.read_text()
@@ -218,12 +294,12 @@ class ImageFile(File):
     __slots__ = ()
 
     def read(self) -> Any:
-        with self.open() as stream:
-            return media.read_image(stream, self.uri)
+        with self._named_errors() as uri, self.open() as stream:
+            return media.read_image(stream, uri)
 
     def get_info(self) -> media.ImageInfo:
-        with self.open() as stream:
-            return media.image_info(stream, self.uri)
+        with self._named_errors() as uri, self.open() as stream:
+            return media.image_info(stream, uri)
 
     def save(self, destination: str | os.PathLike[str], format: str | None = None) -> str:  # noqa: A002
         """Copy the image; in another format when one is named or the suffix of the destination says so."""
@@ -240,12 +316,12 @@ class AudioFile(File):
     __slots__ = ()
 
     def read(self) -> tuple[np.ndarray[Any, Any], int]:
-        with self.open() as stream:
-            return media.read_audio(stream, self.uri)
+        with self._named_errors() as uri, self.open() as stream:
+            return media.read_audio(stream, uri)
 
     def get_info(self) -> media.AudioInfo:
-        with self.open() as stream:
-            return media.audio_info(stream, self.uri)
+        with self._named_errors() as uri, self.open() as stream:
+            return media.audio_info(stream, uri)
 
 
 class VideoFile(File):
@@ -254,13 +330,13 @@ class VideoFile(File):
     __slots__ = ()
 
     def get_info(self) -> media.VideoInfo:
-        with self.open() as stream:
-            return media.video_info(stream, self.uri)
+        with self._named_errors() as uri, self.open() as stream:
+            return media.video_info(stream, uri)
 
     def frames(self, step: int = 1, *, start: int = 0, end: int | None = None) -> Iterator[Any]:
         """Every step-th frame of start..end (frame numbers, end not included) as a PIL image."""
-        with self.open() as stream:
-            yield from media.video_frames(stream, self.uri, range(start, media.FOREVER if end is None else end, step))
+        with self._named_errors() as uri, self.open() as stream:
+            yield from media.video_frames(stream, uri, range(start, media.FOREVER if end is None else end, step))
 
     get_frames = frames
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 import wave
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -51,8 +52,9 @@ def _import_tool(module: str, extra: str) -> Any:
 
 
 def _unreadable(name: str, kind: str, error: BaseException) -> InvalidInput:
+    why = re.sub(r" *<_io[^>]*>", "", str(error))  # PIL shows the stream, whose name is a number
     return InvalidInput(
-        f"{name} cannot be read as {kind}: {error}",
+        f"{name} cannot be read as {kind}: {why}",
         hint="Is the file whole, and of the kind its name says? File.read_bytes() gives its bytes as they are.",
     )
 
