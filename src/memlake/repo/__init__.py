@@ -22,6 +22,7 @@ from memlake.repo.settings import read_repo_id, set_setting
 if TYPE_CHECKING:
     from memlake.repo import (
         bisect,
+        credentials,
         diff,
         git_branches,
         lineage,
@@ -42,15 +43,15 @@ if TYPE_CHECKING:
     from memlake.repo.sync import clone, make_clone, verify_bundle
 
 _LATER = (
-    "bisect", "diff", "git_branches", "lineage", "merge", "promotions", "rebuild", "refs", "remotes", "results", "show",
-    "stash", "stored_objects", "summarize", "sync", "tiers", "upkeep",
+    "bisect", "credentials", "diff", "git_branches", "lineage", "merge", "promotions", "rebuild", "refs", "remotes",
+    "results", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "upkeep",
 )  # fmt: skip
 __all__ = [
-    "Repo", "bisect", "clone", "diff", "git_branches", "init", "lineage", "list_rebase", "make_clone", "merge",
-    "merge_finished", "note_written", "open_damaged", "open_for_memories", "open_narrow", "open_personal",
+    "Repo", "bisect", "clone", "credentials", "diff", "git_branches", "init", "lineage", "list_rebase", "make_clone",
+    "merge", "merge_finished", "note_written", "open_damaged", "open_for_memories", "open_narrow", "open_personal",
     "open_repo", "promotions", "read_about", "read_abouts", "read_repo_id", "rebuild", "refs", "remotes", "rescue",
-    "results", "set_setting", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "tree_path",
-    "upkeep", "verify_bundle",
+    "results", "set_setting", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "tree_path", "upkeep",
+    "verify_bundle",
 ]  # fmt: skip
 __getattr__ = lazy(
     __name__,

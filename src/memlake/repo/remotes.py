@@ -12,7 +12,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from memlake import config, nofollow, versions
@@ -105,6 +105,16 @@ class Remotes(Part):
     def trust_results(self, name: str, trusted: bool) -> RemoteSettings:
         """Whether what functions answered elsewhere is taken from this remote, and sent there. Nobody can check it."""
         return self._write(self.get(name)._replace(results=trusted))
+
+    def login(self, name: str, key: str, secret: str) -> None:
+        """Keep a key and its secret for the address of a remote in the keyring of this system, and nowhere else."""
+        settings = self.get(name)
+        later.credentials.keep(settings.url, settings.endpoint, key, secret)
+
+    def logout(self, name: str) -> None:
+        """Remove from the keyring what `login` put there."""
+        settings = self.get(name, trusted=False)
+        later.credentials.remove(settings.url, settings.endpoint)
 
     def refresh(self, name: str) -> None:
         """Forget what is known of a remote: the next fetch asks for all of it again."""
@@ -320,7 +330,8 @@ def check_url(url: str) -> str:
         raise InvalidInput(
             f"the address of a remote may not hold a user, a password or a query ({parts.scheme}://...). It was not "
             "kept.",
-            hint="Give credentials in the environment, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.",
+            hint="Give credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY), or keep them "
+            "in the keyring once the remote is there: memlake remote login NAME",
         )
     if parts.scheme not in ("s3", "gs", "az", "file"):
         raise InvalidInput(
@@ -331,19 +342,12 @@ def check_url(url: str) -> str:
 
 
 def open_remote_place(settings: RemoteSettings) -> Place:
-    """The files of a remote. Credentials come from the environment or the cloud's own files."""
+    """The files of a remote. Credentials come from the environment, the keyring or the cloud's own files."""
     if "://" not in settings.url or settings.url.startswith("file://"):
         place = open_place(settings.url)
         is_file = isinstance(place, Folder) and place.root.is_file()
         return OneFile(place.root) if is_file and isinstance(place, Folder) else place
-    options: dict[str, Any] = {}
-    if settings.endpoint:
-        options["endpoint"] = settings.endpoint
-        if settings.endpoint.startswith("http://"):
-            options["client_options"] = {"allow_http": True}
-    if settings.region:
-        options["region"] = settings.region
-    return Bucket(settings.url, **options)
+    return Bucket(settings.url, **later.credentials.open_options(settings.url, settings.endpoint, settings.region))
 
 
 def parse_refs(names: Sequence[str]) -> list[tuple[int, str]]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import time
 from pathlib import Path
+from typing import Any, cast
 
 from memlake import config, nofollow
 from memlake.calls import check_methods
@@ -190,8 +192,24 @@ def _open_cold(folder: Path, tier: Tier, db: Database) -> Place:
                 hint=f"If you trust it: memlake tier set cold {pasted(tier.url)}",
             )
         )
-    place = open_remote_place(RemoteSettings("cold", tier.url, tier.endpoint, tier.region))
-    return OwnedPlace(place, folder, lambda: layout.read_id(db))
+    return OwnedPlace(cast(Place, _OpenedLater(tier)), folder, lambda: layout.read_id(db))
+
+
+class _OpenedLater:
+    """A place that is opened when it is asked for something: `status` neither loads obstore nor asks a keyring."""
+
+    def __init__(self, tier: Tier) -> None:
+        self._tier = tier
+
+    @functools.cached_property
+    def _place(self) -> Place:
+        return open_remote_place(RemoteSettings("cold", self._tier.url, self._tier.endpoint, self._tier.region))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._place, name)
+
+    def __str__(self) -> str:
+        return self._tier.url
 
 
 def _list_due(places: _Opened, tier: Tier) -> list[tuple[TieredPlace, str, int]]:

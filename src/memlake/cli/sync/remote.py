@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import click
 
 from memlake.cli.arguments import JSON, verb
@@ -66,6 +68,31 @@ def results(repo: Repo, screen: Screen, /, *, name: str, state: str) -> None:
     made = repo.remotes.trust_results(name, state == "on")
     then = "go with the next push and come with the next pull" if made.results else "stay here and there"
     screen.note(f"Results of functions {then}: {made.name}")
+
+
+@verb(group=remote)
+@click.argument("name")
+def login(repo: Repo, screen: Screen, /, *, name: str) -> None:
+    """Keep the key of a bucket in the keyring of this system.
+
+    Asks for the key id (Azure: the account) and the secret, or reads them from two lines of standard input. They are
+    used where the environment has none. This needs: pip install 'memlake[keyring]'
+    """
+    repo.remotes.get(name)
+    if sys.stdin.isatty():
+        key, secret = click.prompt("Key id", err=True), click.prompt("Secret", hide_input=True, err=True)
+    else:
+        key, secret = sys.stdin.readline(), sys.stdin.readline()
+    repo.remotes.login(name, key.strip(), secret.strip())
+    screen.note(f"The keyring has the key for {screen.clean(repo.remotes.get(name).url)}")
+
+
+@verb(group=remote)
+@click.argument("name")
+def logout(repo: Repo, screen: Screen, /, *, name: str) -> None:
+    """Remove the key of a bucket from the keyring of this system."""
+    repo.remotes.logout(name)
+    screen.note(f"The keyring has no key for remote {name} any more.")
 
 
 @verb(group=remote)
