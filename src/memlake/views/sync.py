@@ -42,7 +42,8 @@ def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iter
     if pushed.results:
         yield f"Sent {words.count(pushed.results, 'result')} of functions."
     if pushed.is_first and pushed.rooms:
-        yield f"This was the first push there. What {'would leave' if dry_run else 'left'} this machine:"
+        was, left = ("would be", "would leave") if dry_run else ("was", "left")
+        yield f"This {was} the first push there. What {left} this machine:"
         yield from (f"  {line}" for line in _room_lines(pushed.rooms))
 
 
