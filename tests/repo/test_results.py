@@ -137,6 +137,26 @@ def test_rows_that_are_new_elsewhere_are_the_only_ones_that_run(machines: Machin
     assert machines.run(first, rows=50) == 0
 
 
+def test_a_trial_of_a_push_says_how_many_answers_would_leave(machines: Machines) -> None:
+    first = machines.first(results=True)
+    assert machines.run(first) == 40
+    assert first.push(dry_run=True).results == 1
+    assert not (machines.remote / "root").exists()
+    assert (first.push().results, first.push(dry_run=True).results) == (1, 0)
+    first.remotes.trust_results("origin", False)
+    assert first.push(dry_run=True).results == 0
+
+
+def test_a_push_of_answers_alone_says_so(machines: Machines) -> None:
+    first = machines.first(results=False)
+    assert machines.run(first) == 40
+    first.push()
+    first.remotes.trust_results("origin", True)
+    command = [sys.executable, "-m", "memlake.cli", "push"]
+    done = subprocess.run(command, cwd=machines.folder / "first", check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines() == [f"To {machines.remote}", "Sent 1 result of functions."]
+
+
 def test_nothing_of_it_travels_unless_a_person_says_so(machines: Machines) -> None:
     first = machines.first(results=False)
     machines.run(first)

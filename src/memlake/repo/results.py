@@ -99,6 +99,14 @@ def send(repo: Repo, link: Link) -> int:
     return 0  # others were faster each time: the next push sends them
 
 
+def count_unsent(repo: Repo, link: Link) -> int:
+    """How many answers a push would send, as far as is known here."""
+    if not (repo.dir / dataset.RECALL).exists():
+        return 0
+    root = link.mirror.root()
+    return len(_list_new(repo, link, root) if root else repo._rows().recall.list_shards())
+
+
 def _obeys(repo: Repo, root: Root) -> bool:
     known = {oid.hex() for _, _, oid in object_tables.list_purges(repo._history.db)}
     return known >= set(root.purges)

@@ -94,8 +94,9 @@ def push(
             repo._history, link, asked, lambda record: obey(repo, record), progress, dry_run=dry_run,
             who=repo._who().name,
         )  # fmt: skip
-        if settings.results and not dry_run:
-            done = done._replace(results=later.results.share(later.results.send, repo, link))
+        if settings.results:
+            act = later.results.count_unsent if dry_run else later.results.send
+            done = done._replace(results=later.results.share(act, repo, link))
         return done
 
 
@@ -175,7 +176,11 @@ def make_clone(
     """A clone, and what came. One that was interrupted goes on where it was."""
     folder = Path(os.path.realpath(config.real_name(path or _name_folder(settings.url))))
     if (folder / DIR).exists() or config.is_bare(folder):
-        raise AlreadyExists(f"{folder} is a repo already. Nothing was changed.", hint="Name a folder that is not.")
+        raise AlreadyExists(
+            f"{folder} is a repo already. Nothing was changed.",
+            hint=f"Name a new folder: memlake clone {pasted(settings.url)} FOLDER\n"
+            "Or, in that folder, bring what is new: memlake pull",
+        )
     if folder.exists() and any(name != _ASIDE for name in os.listdir(folder)):
         raise AlreadyExists(
             f"{folder} is not empty. Nothing was changed.",

@@ -31,8 +31,6 @@ def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iter
         return
     yield f"To {style.clean(pushed.url)}"
     yield from _erased_lines(style, pushed, dry_run=dry_run)
-    if not pushed.changes:
-        return
     yield from (f"   {line}" for line in _change_lines(style, pushed.changes, pushed.remote, sent=True))
     verb = "Would send" if dry_run else "Sent"
     counts = f"{words.count(pushed.commits, 'commit')}, {words.count(pushed.objects, 'object')}"
@@ -40,7 +38,7 @@ def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iter
     if pushed.changes:
         yield f"{verb} {counts}, {words.size(pushed.size)}{files}."
     if pushed.results:
-        yield f"Sent {words.count(pushed.results, 'result')} of functions."
+        yield f"{verb} {words.count(pushed.results, 'result')} of functions."
     if pushed.is_first and pushed.rooms:
         was, left = ("would be", "would leave") if dry_run else ("was", "left")
         yield f"This {was} the first push there. What {left} this machine:"
