@@ -13,7 +13,7 @@ import memlake as ml
 from memlake.objects import tiered
 from memlake.repo import Repo
 
-NOW = time.time()
+REAL_TIME = time.time
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def ml_rows(repo: Repo) -> None:
 
 
 def later(monkeypatch: pytest.MonkeyPatch, days: int) -> None:
-    monkeypatch.setattr(tiered.time, "time", lambda: NOW + days * 86_400)
+    monkeypatch.setattr(tiered.time, "time", lambda: REAL_TIME() + days * 86_400)
 
 
 def packs(root: Path) -> set[str]:
