@@ -102,23 +102,31 @@ def session_start(given: Given, _client: str) -> Given | None:
     """
     with _open_narrow() as narrow:
         newest = narrow.newest(20, **_categories(narrow.settings)) if narrow else []
-        chosen = list(_take_fitting([*newest, *_preferences()]))
+        chosen = list(_take_fitting([*newest, *_read_personal("session-start", _newest_preferences)]))
         if narrow and given.get("session_id"):
             narrow.note_given(str(given["session_id"]), chosen, anew=True)
     return _context("SessionStart", chosen)
 
 
-def _preferences() -> list[Memory]:
-    """The person's own, where the project has a repo; without one they are found there anyway."""
+def _newest_preferences(narrow: Narrow) -> list[Memory]:
+    return narrow.newest(_PERSONAL, **_PREFERENCES)
+
+
+def _is_preference(memory: Memory) -> bool:
+    return memory.category in _PREFERENCES["categories"] or memory.memory_type in _PREFERENCES["types"]
+
+
+def _read_personal(event: str, read: Callable[[Narrow], list[Memory]]) -> list[Memory]:
+    """The person's own preferences, where the project has a repo; without one they are found there anyway."""
     personal = config.personal_folder()
     if projects.find_memory_repo() is None or not (personal / config.FOLDER).is_dir():
         return []
     try:
         with open_repo(personal) as repo:
             narrow = open_narrow(repo, everywhere=True)
-            return narrow.newest(_PERSONAL, **_PREFERENCES) if narrow.settings.memory_enabled else []
+            return list(filter(_is_preference, read(narrow))) if narrow.settings.memory_enabled else []
     except Error as error:  # a personal repo that cannot be read must not cost the project's own memories
-        log("session-start", f"{personal}: {error}")
+        log(event, f"{personal}: {error}")
         return []
 
 
@@ -138,6 +146,7 @@ def prompt(given: Given, _client: str) -> Given | None:
     with _open_narrow() as narrow:
         known = narrow.read_given(session) if narrow and session else set()
         hits = narrow.search(text[:_EPISODE], _LOOKED) if narrow else []
+        hits += _read_personal("prompt", lambda personal: personal.search(text[:_EPISODE], _LOOKED))
         new = [one for one in hits if not session or (one.session_id != session and one.memory_id not in known)]
         stored = [one for one in new if one.memory_type != "episode"]
         said = [one for one in new if one.memory_type == "episode"][:_EPISODES]
