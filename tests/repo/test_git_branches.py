@@ -105,8 +105,8 @@ def test_what_a_branch_remembered_comes_with_its_merge(shop: Path, merge: Callab
     remember(MAIN)
     git(shop, "switch", "-q", "-c", "side")
     remember(SIDE)
-    commit(shop, "on side")
     assert len(read()) == 2
+    commit(shop, "on side")
     merge(shop)
     assert read() == sorted([MAIN, SIDE])
     with open_for_memories() as repo:
@@ -114,6 +114,18 @@ def test_what_a_branch_remembered_comes_with_its_merge(shop: Path, merge: Callab
         assert merge_finished(repo) == []
         repo.undo()
     assert read() == [MAIN], "what a person took back does not come again"
+
+
+def test_a_branch_that_only_caught_up_with_main_is_not_taken_for_merged(shop: Path) -> None:
+    git(shop, "switch", "-q", "-c", "side")
+    remember(SIDE)
+    git(shop, "switch", "-q", "main")
+    commit(shop, "on main")
+    git(shop, "switch", "-q", "side")
+    git(shop, "merge", "-q", "main")
+    assert read() == [SIDE]
+    with open_for_memories() as repo:
+        assert repo.memories("main").list_memories(Query()) == []
 
 
 def test_a_branch_sees_what_main_learns_until_it_remembers_something_itself(shop: Path) -> None:
