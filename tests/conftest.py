@@ -21,6 +21,8 @@ from tests import torture
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tests.servers import S3, Bucket
+
 SetClock = Callable[[float], None]
 TESTS = Path(__file__).resolve().parent
 PYTHONPATH = os.pathsep.join([str(TESTS.parent / "src"), str(TESTS / "startup")])  # of every Python that a test starts
@@ -162,3 +164,24 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty folder that is also the current one."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3]:
+    """A server of buckets with a proxy before it that makes faults. It is imported where it is used: it is slow to."""
+    from tests import servers
+
+    server = servers.S3()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    """An empty bucket, the keys to it, and the proxy without faults."""
+    from tests import servers
+
+    for name, value in servers.KEYS.items():
+        monkeypatch.setenv(name, value)
+    s3.proxy.forget()
+    return s3.make_bucket()

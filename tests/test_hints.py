@@ -30,7 +30,7 @@ _FILLED = {
 }
 # Values that need no quotes: they are quoted already, or ids, or names that memlake allows only in plain letters.
 _PLAIN = re.compile(
-    r"(?:pasted|typed|worktree\.path_as_typed|_as_typed|short)\(.*\)"
+    r"(?:pasted|typed|worktree\.path_as_typed|_as_typed|short|type_server)\(.*\)"
     r"|ids\[0\]|first|memory_id|(?:done|one)\.memory_id|one\.path\.rsplit\('/', 1\)\[1\]"
     r"|found\.spec|unnamed\[0\]\.oid|key"
 )

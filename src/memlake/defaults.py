@@ -107,6 +107,8 @@ class Settings:
     search_recency: float = _data(0.05, "how much recency may raise a hit's rank, as a share", least=0)
     search_access: float = _data(0.0, "how much frequent reading may raise a hit's rank, as a share", least=0)
     access_flush_seconds: float = _data(60.0, "how often the counts of reads are saved", least=0)
+    remote_retries: int = _data(5, "how often a request to the bucket of a remote is tried again", least=0)
+    remote_timeout: float = _data(180.0, "how many seconds a request to the bucket of a remote may take", least=0.1)
     storage_cache_gb: float = _data(10.0, "how much of remote files is cached; least used go first", least=0)
     color_ui: str = _data("auto", "when output is coloured", choices=("auto", "always", "never"))
 

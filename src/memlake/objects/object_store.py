@@ -11,11 +11,34 @@ from datetime import timedelta
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
-from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, NotFound, Unavailable
+from memlake import config
+from memlake.errors import AlreadyExists, Corrupt, Denied, Error, InvalidInput, NotFound, Unavailable, pasted
 
 _SCHEMES = ("s3", "gs", "az", "file", "memory")
 _CLIENT_OPTION = re.compile(r"(allow|pool|proxy|randomize|root|user)_\w+|\w*timeout|default_(headers|content_type)")
 _RETRY = {"max_retries": 5, "retry_timeout": timedelta(seconds=60)}
+_ENDPOINT = re.compile(r"https?://[^/@?#\s]+(/[^@?#\s]*)?", re.IGNORECASE)
+_ENDPOINT_WORDS = ("endpoint", "endpoint_url", "aws_endpoint", "aws_endpoint_url", "aws_endpoint_url_s3")
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+
+
+class NoBucket(NotFound):
+    """There is no such bucket, and so nothing that could be in it."""
+
+
+def check_endpoint(endpoint: str, what: str = "the endpoint") -> str:
+    """An address of a server as it was given. What is none, or may hold a secret, is refused and not shown."""
+    if endpoint and not _ENDPOINT.fullmatch(endpoint):
+        raise InvalidInput(
+            f"{what} is not an address of the form http://HOST:PORT or https://HOST, without user, password and query. "
+            "It was not kept.",
+            hint=f"Give credentials in the environment, such as {_CREDENTIALS['s3']}.",
+        )
+    return endpoint
 
 
 class Connection:
@@ -36,19 +59,24 @@ class Connection:
 
     def _connect(self, options: dict[str, Any]) -> Any:
         """Open the store. obstore panics on a client option among the others, so those are passed apart."""
-        config: dict[str, Any] = {"mkdir": True} if self.scheme == "file" else dict(options)
+        if self.scheme == "s3":  # obstore panics at an address without http://
+            for name in (word.upper() for word in _ENDPOINT_WORDS if word.startswith("aws")):
+                check_endpoint(config.outside(name), name)
+            for word in _ENDPOINT_WORDS:
+                check_endpoint(str(options.get(word) or ""))
+        settings: dict[str, Any] = {"mkdir": True} if self.scheme == "file" else dict(options)
         if self._remote:
             # Who writes down an http endpoint consents to http. It must be said here, because with any client option
             # obstore does not look at AWS_ALLOW_HTTP.
             defaults = {"timeout": "180s", "connect_timeout": "5s", "allow_http": self.scheme == "s3"}
-            client = {key: config.pop(key) for key in options if _CLIENT_OPTION.fullmatch(key)}
-            config["client_options"] = defaults | client | config.get("client_options", {})
-            config["retry_config"] = _RETRY | config.get("retry_config", {})
+            client = {key: settings.pop(key) for key in options if _CLIENT_OPTION.fullmatch(key)}
+            settings["client_options"] = defaults | client | settings.get("client_options", {})
+            settings["retry_config"] = _RETRY | settings.get("retry_config", {})
         if self.scheme == "s3":
-            config.setdefault("checksum_algorithm", "sha256")  # a part damaged on the way is refused
+            settings.setdefault("checksum_algorithm", "sha256")  # a part damaged on the way is refused
         try:
             if not options or self._remote:
-                return self.obstore.store.from_url(self.url, **config)
+                return self.obstore.store.from_url(self.url, **settings)
         except (self.obstore.exceptions.BaseError, ValueError, TypeError):
             pass
         names = ", ".join(sorted(options)) or "none"  # the values may be secrets
@@ -69,7 +97,7 @@ class Connection:
             return AlreadyExists(f"{self.url} has {name} already.")
         absent = isinstance(error, FileNotFoundError) or "status code: 404" in text  # Azure's way to say it of a bucket
         if re.search("NoSuchBucket|ContainerNotFound", text) or (absent and missing == "bucket"):
-            return NotFound(f"there is no bucket {self.url}.", hint="Create it, or correct the URL.")
+            return NoBucket(f"there is no bucket {self.url}. Nothing was changed.", hint=self._advise_bucket())
         if isinstance(error, FileNotFoundError):
             return NotFound(f"{self.url} has no {name}.")
         if "StartTooLarge" in text or "status code: 416" in text:
@@ -84,10 +112,22 @@ class Connection:
         # At these addresses a cloud keeps a machine's credentials; obstore asks there when none were given.
         refused = isinstance(error, (kinds.PermissionDeniedError, kinds.UnauthenticatedError))
         if refused or re.search(r"status code: 40[13]|169\.254\.169\.254|metadata\.google", text):
-            cure = "Check its credentials, for example AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
-            return Denied(f"{self.url} refused access to {name}.", hint=cure)
+            kinds_of_key = _CREDENTIALS.get(self.scheme, _CREDENTIALS["s3"])
+            if re.search(r"AccessDenied|AuthorizationPermissionMismatch", text):
+                cure = (
+                    f"Ask its owner to let you read, write, list and delete there, or use other keys: {kinds_of_key}."
+                )
+                return Denied(f"{self.url} does not let these credentials reach {name}.", hint=cure)
+            return Denied(f"{self.url} refused access to {name}.", hint=f"Check the credentials in {kinds_of_key}.")
         what = f"{self.url} is not available ({_reason(text)}); {name} was not reached."
         return Unavailable(what, hint="Check the network and the endpoint, then run it again.")
+
+    def _advise_bucket(self) -> str:
+        bucket = urlsplit(self.url).netloc
+        make = {"s3": "aws s3 mb", "gs": "gcloud storage buckets create"}.get(self.scheme)
+        if self.scheme == "az":
+            return f"Correct the address, or create it: az storage container create --name {pasted(bucket)}"
+        return f"Correct the address, or create it: {make} {pasted(f'{self.scheme}://{bucket}')}"
 
     def _check_process(self) -> None:
         """Refuse to work in a forked child: obstore's threads are not there, so a request would wait for ever."""
@@ -110,4 +150,4 @@ def _load_obstore() -> Any:
 def _reason(text: str) -> str:
     """Why a request failed, in words that are known to be harmless; the error itself may quote a secret."""
     words = re.search(r"status code: \d{3}|timed ?out|connection ?refused|dns error|no space left", text, re.IGNORECASE)
-    return words[0].lower() if words else "the request failed"
+    return words[0].lower().replace("connectionr", "connection r") if words else "the request failed"

@@ -6,7 +6,6 @@ was read (If-Match, or If-None-Match where there was none). Clocks are not asked
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 from pathlib import Path
@@ -18,6 +17,7 @@ from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.bucket import Bucket
 from memlake.objects.locks import FileLock
+from memlake.objects.object_store import NoBucket
 from memlake.objects.places import Folder, Place, sync_folders
 
 LARGEST = 16 << 20  # bytes; what a stranger put there must not fill the memory
@@ -102,7 +102,7 @@ class BucketSwap:
         bucket, options = self._bucket, {}
         if known is not None:
             options = {"if_none_match": _split(known).get("e_tag", "")}
-        with contextlib.suppress(NotFound):
+        try:
             with bucket.request(self._name):
                 try:
                     found = bucket.obstore.get(bucket.store, self._name, options=options)
@@ -110,8 +110,11 @@ class BucketSwap:
                     data, meta = bytes(found.bytes()), found.meta
                 except bucket.obstore.exceptions.NotModifiedError:
                     raise Same from None
-            return Loaded(data, _join(meta))
-        return None
+        except NoBucket:
+            raise
+        except NotFound:
+            return None
+        return Loaded(data, _join(meta))
 
     def swap(self, data: bytes, tag: str | None) -> str:
         bucket, mode = self._bucket, "create" if tag is None else _split(tag)

@@ -18,10 +18,12 @@ from urllib.parse import urlsplit
 from memlake import config, nofollow, versions
 from memlake import repo as later
 from memlake.calls import check_methods
+from memlake.defaults import Settings
 from memlake.errors import AlreadyExists, Denied, InvalidInput, NotFound, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.bucket import Bucket, open_place
+from memlake.objects.object_store import check_endpoint
 from memlake.objects.one_file import OneFile
 from memlake.objects.places import Folder, Place
 from memlake.records import Branch
@@ -88,19 +90,26 @@ class Remotes(Part):
                 f"there is a remote {name!r} already. Nothing was changed.",
                 hint=f"Give it another address: memlake remote set-url {pasted(name)} {pasted(url)}",
             )
-        settings = RemoteSettings(name, check_url(os.fspath(url)), endpoint, region, results=results)
-        open_remote_place(settings).claim()  # options that cannot be right are refused here
+        settings = RemoteSettings(name, check_url(os.fspath(url)), check_endpoint(endpoint), region, results=results)
+        open_remote_place(settings, self._repo._settings).claim()  # options that cannot be right are refused here
         return self._write(settings)
 
-    def set_url(self, name: str, url: AnyPath, *, endpoint: str = "", region: str = "") -> RemoteSettings:
-        """Give a remote another address. What is known of the old one is forgotten."""
+    def set_url(
+        self, name: str, url: AnyPath, *, endpoint: str | None = None, region: str | None = None
+    ) -> RemoteSettings:
+        """Give a remote another address. What is known of the old one is forgotten; its endpoint and region stay unless
+        others are given."""
         before = self.get(name, trusted=False)
-        # That results are believed may be the word of whoever made this folder: it counts only if this user gave it.
-        results = before.results and config.is_own_address(self._repo._id, before.address)
-        self.refresh(name)
-        return self._write(
-            before._replace(url=check_url(os.fspath(url)), endpoint=endpoint, region=region, results=results)
+        # The rest may be the word of whoever made this folder: it counts only if this user gave it.
+        if not config.is_own_address(self._repo._id, before.address):
+            before = before._replace(endpoint="", region="", results=False)
+        settings = before._replace(
+            url=check_url(os.fspath(url)),
+            endpoint=before.endpoint if endpoint is None else check_endpoint(endpoint),
+            region=before.region if region is None else region,
         )
+        self.refresh(name)
+        return self._write(settings)
 
     def trust_results(self, name: str, trusted: bool) -> RemoteSettings:
         """Whether what functions answered elsewhere is taken from this remote, and sent there. Nobody can check it."""
@@ -157,7 +166,8 @@ class Remotes(Part):
             raise Denied(
                 f"the address of remote {name!r} ({settings.url}) came with this repo, and you have not given it. "
                 "Nothing was sent or asked for.",
-                hint=f"If you trust it: memlake remote set-url {pasted(name)} {pasted(settings.url)}",
+                hint=f"If you trust it: memlake remote set-url {pasted(name)} {pasted(settings.url)}"
+                f"{type_server(settings)}",
             )
         return settings
 
@@ -243,7 +253,8 @@ def open_link(folder: Path, settings: RemoteSettings, place: Place | None = None
     mine = folder / FOLDER / settings.name
     with disk.named_errors(f"opening remote {settings.name}"):
         nofollow.make_folder(mine)
-    remote = versions.remote.Remote(settings.name, settings.url, place or open_remote_place(settings))
+    place = place or open_remote_place(settings, config.read_settings(folder))
+    remote = versions.remote.Remote(settings.name, settings.url, place)
     mirror = versions.mirror.Mirror(mine)
     try:
         yield versions.fetch.Link(remote, mirror, versions.receive.Wanted(settings.memories, settings.below), mine)
@@ -287,7 +298,15 @@ def _check_fields(settings: RemoteSettings) -> RemoteSettings:
         raise ValueError("its values have the wrong types")
     if not all(number is None or (type(number) is int and number >= 0) for number in numbers):
         raise ValueError("its numbers are none")
-    return settings._replace(url=check_url(settings.url), results=settings.results is True)
+    return settings._replace(
+        url=check_url(settings.url), endpoint=check_endpoint(settings.endpoint), results=settings.results is True
+    )
+
+
+def type_server(settings: RemoteSettings) -> str:
+    """The options of a command that name the server of a bucket, as they are typed."""
+    options = (("--endpoint", settings.endpoint), ("--region", settings.region))
+    return "".join(f" {option} {pasted(value)}" for option, value in options if value)
 
 
 def check_name(name: str) -> str:
@@ -325,7 +344,10 @@ def check_url(url: str) -> str:
         raise InvalidInput("the address is not valid UTF-8. Nothing was changed.") from error
     if "://" not in url:
         return os.path.abspath(os.path.expanduser(os.fspath(config.real_name(url))))
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise InvalidInput("the address cannot be read: its host is not one. It was not kept.") from None
     if "@" in parts.netloc or parts.query or parts.fragment:
         raise InvalidInput(
             f"the address of a remote may not hold a user, a password or a query ({parts.scheme}://...). It was not "
@@ -341,13 +363,15 @@ def check_url(url: str) -> str:
     return url
 
 
-def open_remote_place(settings: RemoteSettings) -> Place:
+def open_remote_place(settings: RemoteSettings, limits: Settings) -> Place:
     """The files of a remote. Credentials come from the environment, the keyring or the cloud's own files."""
     if "://" not in settings.url or settings.url.startswith("file://"):
         place = open_place(settings.url)
         is_file = isinstance(place, Folder) and place.root.is_file()
         return OneFile(place.root) if is_file and isinstance(place, Folder) else place
-    return Bucket(settings.url, **later.credentials.open_options(settings.url, settings.endpoint, settings.region))
+    options = later.credentials.open_options(settings.url, settings.endpoint, settings.region)
+    retry, timeout = {"max_retries": limits.remote_retries}, f"{round(limits.remote_timeout * 1000)}ms"
+    return Bucket(settings.url, **options, retry_config=retry, timeout=timeout)
 
 
 def parse_refs(names: Sequence[str]) -> list[tuple[int, str]]:

@@ -18,6 +18,7 @@ from memlake.index.generations import begin_generation
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects import tables as object_tables
+from memlake.objects.object_store import check_endpoint
 from memlake.objects.one_file import OneFile
 from memlake.objects.purge import PurgeRecord
 from memlake.objects.purge import obey as obey_purge
@@ -159,7 +160,7 @@ def clone(
     settings = RemoteSettings(
         check_name(origin),
         check_url(os.fspath(url)),
-        endpoint,
+        check_endpoint(endpoint),
         region,
         parse_filter(filter),
         memories,
@@ -186,7 +187,7 @@ def make_clone(
             f"{folder} is not empty. Nothing was changed.",
             hint=f"Name a new folder: memlake clone {pasted(settings.url)} FOLDER",
         )
-    place = open_remote_place(settings)
+    place = open_remote_place(settings, config.read_settings(None))
     root = _read_root(settings, place)  # before anything is made
     name, aside = branch or root.head, folder / _ASIDE
     if branch and (0, branch) not in root.refs:

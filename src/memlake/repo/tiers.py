@@ -17,12 +17,13 @@ from memlake.named_tuple import NamedTuple
 from memlake.objects import disk, layout
 from memlake.objects.db import Database
 from memlake.objects.leases import Lease
+from memlake.objects.object_store import check_endpoint
 from memlake.objects.owner_mark import OwnedPlace
 from memlake.objects.places import Folder, Place, Refused
 from memlake.objects.tiered import DAY, LastReads, TieredPlace
 from memlake.repo.open import AnyPath
 from memlake.repo.part import Part
-from memlake.repo.remotes import RemoteSettings, check_url, open_remote_place
+from memlake.repo.remotes import RemoteSettings, check_url, open_remote_place, type_server
 
 FILE, READS = "tier.json", "reads.json"
 _WHEN = re.compile(r"\s*unread\s*>\s*(\d{1,5})\s*d(?:ays?)?\s*")
@@ -69,7 +70,8 @@ class Tiers(Part):
 
     def set(self, url: AnyPath, when: str = "unread > 90d", *, endpoint: str = "", region: str = "") -> Tier:
         """Let packs and parts that were not read for so long move to a place of their own at the next gc."""
-        before, tier = read_tier(self._repo.dir), Tier(check_url(os.fspath(url)), parse_when(when), endpoint, region)
+        tier = Tier(check_url(os.fspath(url)), parse_when(when), check_endpoint(endpoint), region)
+        before = read_tier(self._repo.dir)
         if before is not None and before.address != tier.address and self.status().there:
             raise Conflict(
                 f"files of this repo lie in {before.url}. Nothing was changed.",
@@ -185,25 +187,27 @@ def parse_when(text: str) -> int:
 
 
 def _open_cold(folder: Path, tier: Tier, db: Database) -> Place:
+    settings = RemoteSettings("cold", tier.url, tier.endpoint, tier.region)
     if not config.is_own_address(layout.read_id(db), tier.address):
         return Refused(
             Denied(
                 f"files of this repo lie in {tier.url}, and you have not given that address. They were not read.",
-                hint=f"If you trust it: memlake tier set cold {pasted(tier.url)}",
+                hint=f"If you trust it: memlake tier set cold {pasted(tier.url)}{type_server(settings)}",
             )
         )
-    return OwnedPlace(cast(Place, _OpenedLater(tier)), folder, lambda: layout.read_id(db))
+    return OwnedPlace(cast(Place, _OpenedLater(tier, folder)), folder, lambda: layout.read_id(db))
 
 
 class _OpenedLater:
     """A place that is opened when it is asked for something: `status` neither loads obstore nor asks a keyring."""
 
-    def __init__(self, tier: Tier) -> None:
-        self._tier = tier
+    def __init__(self, tier: Tier, folder: Path) -> None:
+        self._tier, self._folder = tier, folder
 
     @functools.cached_property
     def _place(self) -> Place:
-        return open_remote_place(RemoteSettings("cold", self._tier.url, self._tier.endpoint, self._tier.region))
+        settings = RemoteSettings("cold", self._tier.url, self._tier.endpoint, self._tier.region)
+        return open_remote_place(settings, config.read_settings(self._folder))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._place, name)

@@ -48,9 +48,9 @@ def add(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str, re
 @verb("set-url", group=remote)
 @click.argument("name")
 @click.argument("url")
-@_ENDPOINT
-@_REGION
-def set_url(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str, region: str) -> None:
+@click.option("--endpoint", metavar="URL", help="Where a bucket is; as before unless given, and '' for its cloud.")
+@click.option("--region", help="The region of a bucket; as before unless given.")
+def set_url(repo: Repo, screen: Screen, /, *, name: str, url: str, endpoint: str | None, region: str | None) -> None:
     """Give a remote another address."""
     made = repo.remotes.set_url(name, url, endpoint=endpoint, region=region)
     screen.note(f"Remote {made.name} is now {screen.clean(made.url)}")

@@ -13,6 +13,7 @@ from memlake.cli.arguments import JSON, QUIET, complete_with, open_screen_only, 
 from memlake.cli.branches.merge_rev import show_merged
 from memlake.cli.screen import Progress, Screen
 from memlake.errors import Usage
+from memlake.objects.object_store import check_endpoint
 from memlake.repo import Repo, make_clone
 from memlake.repo.remotes import RemoteSettings, check_depth, check_name, check_url, parse_filter
 from memlake.views import words
@@ -49,7 +50,7 @@ def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how
     settings = RemoteSettings(
         check_name(how["origin"]),
         check_url(url),
-        how["endpoint"],
+        check_endpoint(how["endpoint"]),
         how["region"],
         parse_filter(how["only"]),
         not how["no_memories"],

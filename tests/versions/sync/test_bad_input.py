@@ -1,0 +1,271 @@
+"""What goes wrong before a byte is sent: names, addresses, keys, buckets. Each is said, and nothing is changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import memlake as ml
+from memlake.cli.main import main
+from memlake.errors import Corrupt, Denied, Error, InvalidInput, NotFound, Unavailable
+from memlake.repo import Repo
+from tests.conftest import SetClock
+from tests.servers import S3, Bucket, free_port
+from tests.versions.sync.conftest import commit, heads, put, snapshot
+
+SECRET = "geheim-97531"
+WITH_SECRETS = (
+    f"s3://user:{SECRET}@bucket/p", f"https://user:{SECRET}@host/p", f"s3://bucket/p?token={SECRET}",
+    f"s3://bucket/p#{SECRET}", f"s3://user:{SECRET}@[bad/p", f"file://user:{SECRET}@/tmp/x",
+)  # fmt: skip
+BAD_ENDPOINTS = (
+    f"http://user:{SECRET}@127.0.0.1:9000", f"http://127.0.0.1:9000/?token={SECRET}", f"user:{SECRET}@127.0.0.1:9000",
+    f"http://127.0.0.1:9000/#{SECRET}",
+)  # fmt: skip
+Run = Callable[..., tuple[int, str]]
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Iterator[Repo]:
+    with ml.init(tmp_path / "mine") as repo:
+        commit(repo, "a.txt", b"hello\n")
+        repo.config.set("remote.retries", "0")
+        yield repo
+
+
+@pytest.fixture
+def run(mine: Repo, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """A command line in the repo: its exit code, and all it wrote."""
+    monkeypatch.chdir(mine.root)
+
+    def call(*words: str) -> tuple[int, str]:
+        code = main(list(words))
+        return code, "".join(capfd.readouterr())
+
+    return call
+
+
+def advised(text: str) -> list[str]:
+    """The first command that a message advises, in words."""
+    found = re.search(r": memlake ([^\n]+)", text)
+    assert found is not None, text
+    return shlex.split(found[1])
+
+
+def files_with(root: Path, text: str) -> list[Path]:
+    found = (Path(folder) / name for folder, _, names in os.walk(root) for name in names)
+    return [file for file in found if text.encode() in file.read_bytes()]
+
+
+# Secrets
+
+
+@pytest.mark.parametrize("url", WITH_SECRETS)
+@pytest.mark.parametrize("words", [("remote", "add", "x"), ("remote", "set-url", "o"), ("clone",)])
+def test_an_address_with_a_secret_is_refused_and_shown_nowhere(
+    mine: Repo, run: Run, words: tuple[str, ...], url: str, tmp_path: Path
+) -> None:
+    mine.remotes.add("o", tmp_path / "there")
+    code, text = run(*words, url)
+    assert code == 128 and SECRET not in text
+    assert SECRET not in run("remote", "-v")[1] + run("--json", "remote", "list")[1]
+    assert not files_with(mine.dir, SECRET)
+
+
+@pytest.mark.parametrize("endpoint", BAD_ENDPOINTS)
+@pytest.mark.parametrize(
+    "words", [("remote", "add", "x", "s3://b/p"), ("remote", "set-url", "o", "s3://b/p"), ("clone", "s3://b/p", "c"),
+              ("tier", "set", "cold", "s3://b/p")],
+)  # fmt: skip
+def test_an_endpoint_with_a_secret_is_refused_and_shown_nowhere(
+    mine: Repo, run: Run, words: tuple[str, ...], endpoint: str, tmp_path: Path
+) -> None:
+    mine.remotes.add("o", tmp_path / "there")
+    code, text = run(*words, "--endpoint", endpoint)
+    assert code == 128 and SECRET not in text and "http://HOST:PORT" in text
+    assert SECRET not in run("remote", "-v")[1] + run("--json", "remote", "list")[1]
+    assert not files_with(mine.dir, SECRET)
+
+
+def test_no_error_chain_quotes_a_secret_of_an_address_or_endpoint(mine: Repo, tmp_path: Path) -> None:
+    calls = [lambda url=url: mine.remotes.add("x", url) for url in WITH_SECRETS]
+    calls += [lambda url=url: ml.clone(url, tmp_path / "c") for url in WITH_SECRETS]
+    calls += [lambda end=end: mine.remotes.add("x", "s3://b/p", endpoint=end) for end in BAD_ENDPOINTS]
+    calls += [lambda end=end: ml.clone("s3://b/p", tmp_path / "c", endpoint=end) for end in BAD_ENDPOINTS]
+    for call in calls:
+        with pytest.raises(InvalidInput) as caught:
+            call()
+        chain = traceback.TracebackException.from_exception(caught.value, capture_locals=False)
+        said = [str(caught.value), repr(caught.value), str(caught.value.__cause__), *map(str, (chain.__cause__,))]
+        assert SECRET not in "".join(said)
+
+
+def test_an_endpoint_with_a_secret_that_came_with_a_repo_is_not_shown(mine: Repo, run: Run) -> None:
+    folder = mine.dir / "remotes" / "evil"
+    folder.mkdir(parents=True)
+    (folder / "remote.json").write_text(json.dumps({"url": "s3://b/p", "endpoint": BAD_ENDPOINTS[0]}))
+    for words in (("remote", "-v"), ("push", "evil"), ("fetch", "evil"), ("--json", "remote", "list")):
+        assert SECRET not in run(*words)[1]
+
+
+def test_an_endpoint_of_the_environment_that_is_no_address_is_named_by_its_variable(
+    mine: Repo, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in (f"user:{SECRET}@host:1", "127.0.0.1:9000"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", value)
+        with pytest.raises(InvalidInput, match="AWS_ENDPOINT_URL is not an address") as caught:
+            mine.remotes.add("x", "s3://b/p")
+        assert SECRET not in str(caught.value)
+
+
+# Remotes and servers that are not there
+
+
+def test_an_unknown_remote_is_named_with_those_there_are(mine: Repo, run: Run, tmp_path: Path) -> None:
+    for verb in ("push", "fetch", "pull"):
+        code, text = run(verb, "nowhere")
+        assert code == 128 and "there is no remote 'nowhere'" in text and "memlake remote add origin" in text
+    mine.remotes.add("there", tmp_path / "there")
+    assert "The remotes are: there" in run("push", "nowhere")[1]
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "no-such-host.invalid"])
+def test_a_host_that_does_not_answer_is_unavailable_and_nothing_changes(mine: Repo, host: str, bucket: Bucket) -> None:
+    mine.remotes.add("x", "s3://b/p", endpoint=f"http://{host}:{free_port()}")
+    before = snapshot(mine)
+    for verb in (mine.push, mine.fetch):
+        with pytest.raises(Unavailable, match=r"connection refused|dns error") as caught:
+            verb("x")
+        assert "run it again" in caught.value.hint
+    assert snapshot(mine) == before
+
+
+def test_a_missing_bucket_is_named_by_every_verb_with_how_to_make_it(
+    mine: Repo, s3: S3, bucket: Bucket, tmp_path: Path
+) -> None:
+    mine.remotes.add("x", "s3://nobody-made-this/p", endpoint=s3.proxy.endpoint)
+    clone = lambda: ml.clone("s3://nobody-made-this/p", tmp_path / "c", endpoint=s3.proxy.endpoint)  # noqa: E731
+    for call in (lambda: mine.push("x"), lambda: mine.fetch("x"), clone):
+        with pytest.raises(NotFound, match="there is no bucket s3://nobody-made-this/p") as caught:
+            call()
+        assert "aws s3 mb s3://nobody-made-this" in caught.value.hint
+    assert not (tmp_path / "c").exists()
+
+
+def test_a_bucket_with_other_things_is_left_alone_and_the_advised_address_works(
+    mine: Repo, run: Run, s3: S3, bucket: Bucket
+) -> None:
+    bucket.put("holiday.jpg", b"x")
+    mine.remotes.add("x", f"s3://{bucket.name}", endpoint=s3.proxy.endpoint)
+    code, text = run("push", "x")
+    assert code == 128 and "holds other files (holiday.jpg)" in text and list(bucket.files()) == ["holiday.jpg"]
+    assert run(*advised(text))[0] == 0
+    assert run("push", "x")[0] == 0
+    assert "memlake/root" in bucket.files() and bucket.get("holiday.jpg") == b"x"
+
+
+def test_a_new_address_keeps_the_server_unless_another_is_given(mine: Repo, tmp_path: Path) -> None:
+    mine.remotes.add("x", "s3://a/p", endpoint="http://here:9000", region="eu")
+    moved = mine.remotes.set_url("x", "s3://b/p")
+    assert (moved.endpoint, moved.region) == ("http://here:9000", "eu")
+    assert mine.remotes.set_url("x", "s3://b/p", endpoint="").endpoint == ""
+
+
+def test_a_server_that_came_with_a_repo_is_named_before_it_is_trusted(mine: Repo, run: Run) -> None:
+    folder = mine.dir / "remotes" / "theirs"
+    folder.mkdir(parents=True)
+    (folder / "remote.json").write_text(json.dumps({"url": "s3://b/p", "endpoint": "http://theirs:9000"}))
+    text = run("push", "theirs")[1]
+    assert "--endpoint http://theirs:9000" in text
+    assert mine.remotes.set_url("theirs", "s3://b/p").endpoint == "", "who was not shown it did not give it"
+
+
+# Keys and rights
+
+
+@pytest.mark.parametrize(
+    ("code", "says", "cure"),
+    [("SignatureDoesNotMatch", "refused access", "Check the credentials in AWS_ACCESS_KEY_ID"),
+     ("AccessDenied", "does not let these credentials", "Ask its owner to let you read, write")],
+)  # fmt: skip
+def test_wrong_keys_and_missing_rights_are_told_apart(
+    mine: Repo, s3: S3, bucket: Bucket, code: str, says: str, cure: str
+) -> None:
+    mine.remotes.add("x", f"s3://{bucket.name}/p", endpoint=s3.proxy.endpoint)
+    s3.proxy.deny = "GET", f"<Error><Code>{code}</Code></Error>".encode()
+    before = snapshot(mine)
+    with pytest.raises(Denied, match=says) as caught:
+        mine.push("x")
+    assert cure in caught.value.hint and "example-secret" not in str(caught.value)
+    assert snapshot(mine) == before and not bucket.files()
+
+
+def test_who_may_only_read_can_fetch_and_is_told_at_a_push(mine: Repo, s3: S3, bucket: Bucket, tmp_path: Path) -> None:
+    mine.remotes.add("x", f"s3://{bucket.name}/p", endpoint=s3.proxy.endpoint)
+    mine.push("x")
+    with ml.clone(f"s3://{bucket.name}/p", tmp_path / "reader", endpoint=s3.proxy.endpoint) as reader:
+        s3.proxy.deny = "PUT", b"<Error><Code>AccessDenied</Code></Error>"
+        stored = bucket.files()
+        commit(reader, "b.txt", b"mine\n")
+        assert reader.fetch().up_to_date
+        with pytest.raises(Denied, match="does not let these credentials"):
+            reader.push()
+        assert bucket.files() == stored
+        s3.proxy.deny = ("", b"")
+        assert reader.push().commits == 1
+
+
+# What is there is odd
+
+
+def test_a_remote_of_a_newer_format_is_refused_with_the_way_to_read_it(
+    mine: Repo, s3: S3, bucket: Bucket, tmp_path: Path
+) -> None:
+    mine.remotes.add("x", f"s3://{bucket.name}/p", endpoint=s3.proxy.endpoint)
+    mine.push("x")
+    root = json.loads(bucket.get("p/root"))
+    bucket.put("p/root", json.dumps({**root, "format": 2, "novelty": []}).encode())
+    put(mine, "b.txt", b"b")
+    clone = lambda: ml.clone(f"s3://{bucket.name}/p", tmp_path / "c", endpoint=s3.proxy.endpoint)  # noqa: E731
+    for call in (lambda: mine.push("x"), lambda: mine.fetch("x"), clone):
+        with pytest.raises(Error, match=r"format 2; this memlake reads up to 1\. Nothing") as caught:
+            call()
+        assert "pip install -U memlake" in caught.value.hint
+    assert json.loads(bucket.get("p/root"))["format"] == 2
+
+
+def test_an_answer_that_is_no_root_is_refused(mine: Repo, s3: S3, bucket: Bucket) -> None:
+    mine.remotes.add("x", f"s3://{bucket.name}/p", endpoint=s3.proxy.endpoint)
+    bucket.put("p/root", b"<html>log in to this network first</html>")
+    before = snapshot(mine)
+    for verb in (mine.push, mine.fetch):
+        with pytest.raises(Corrupt, match="has a root that cannot be read"):
+            verb("x")
+    assert snapshot(mine) == before
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_clock_that_is_an_hour_off_changes_nothing(
+    mine: Repo, s3: S3, bucket: Bucket, tmp_path: Path, set_clock: SetClock, hours: int
+) -> None:
+    mine.remotes.add("x", f"s3://{bucket.name}/p", endpoint=s3.proxy.endpoint)
+    mine.push("x")
+    with ml.clone(f"s3://{bucket.name}/p", tmp_path / "off", endpoint=s3.proxy.endpoint) as off:
+        set_clock(3600 * hours)
+        commit(off, "b.txt", b"b\n")
+        assert off.push().commits == 1
+        off.remotes.gc()
+        set_clock(0)
+        mine.pull("x")
+        commit(mine, "c.txt", b"c\n")
+        mine.push("x")
+        off.pull()
+        assert heads(off) == heads(mine)
+        assert off.upkeep.fsck(full=True).ok
