@@ -42,8 +42,8 @@ PARTS = {
         _reliability("crash", "memory_crash", "dataset_crash", "dataset_workers", "dataset_ray"),
     ),
     "faults": Part(
-        "I/O errors and a full disk at every step of every verb",
-        _reliability("faults", "memory_disk", "dataset_disk", "memory_embedders"),
+        "I/O errors and a full disk at every step of every verb, a network that fails at random",
+        _reliability("faults", "sync_faults", "memory_disk", "dataset_disk", "memory_embedders"),
     ),
     "writers": Part(
         "many processes write at once",
