@@ -101,7 +101,10 @@ class FaultProxy:
             while line := source.readline(65536):
                 method, path, _ = line.decode("latin-1").split(" ", 2)
                 headers = dict(iter(lambda: _read_header(source), ("", "")))
-                body = source.read(int(headers.get("content-length") or 0))
+                length = int(headers.get("content-length") or 0)
+                body = source.read(length)
+                if len(body) < length:  # whoever sent it is gone
+                    return
                 if not self._answer(upstream, (method, path, headers, body), sink):
                     return
         finally:

@@ -39,7 +39,7 @@ PARTS = {
     "power": Part("power cuts: the disk's image is copied while it is written", _reliability("power"), jobs="0"),
     "kills": Part(
         "kill -9 before every step and at system calls, of processes and of workers",
-        _reliability("crash", "memory_crash", "dataset_crash", "dataset_workers", "dataset_ray"),
+        _reliability("crash", "sync_kills", "memory_crash", "dataset_crash", "dataset_workers", "dataset_ray"),
     ),
     "faults": Part(
         "I/O errors and a full disk at every step of every verb, a network that fails at random",
@@ -48,7 +48,9 @@ PARTS = {
     "writers": Part(
         "many processes write at once",
         (
-            *_reliability("writers", "memory_writers", "dataset_writers", "dataset_memory", "gc", "load"),
+            *_reliability(
+                "writers", "sync_pushers", "memory_writers", "dataset_writers", "dataset_memory", "gc", "load"
+            ),
             "tests/versions/sync/test_join.py",
         ),
         jobs="0",

@@ -27,8 +27,8 @@ from memlake.objects.places import (
     too_short,
 )
 
-WHOLE = 68 << 20  # a sealed pack and its footer go in one conditional put; what is larger goes in parts
-_PART, _PARTS, _SENDERS = 8 << 20, 9000, 4
+WHOLE = 16 << 20  # goes in one conditional put, of which obstore holds two copies; what is larger goes in parts
+_PART, _PARTS, _SENDERS = 8 << 20, 9000, 2
 _GAP = 1 << 20  # ranges no further apart are one request; not less, or obstore joins them itself
 _ATTEMPTS = 3
 

@@ -34,7 +34,7 @@ def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iter
     yield from (f"   {line}" for line in _change_lines(style, pushed.changes, pushed.remote, sent=True))
     verb = "Would send" if dry_run else "Sent"
     counts = f"{words.count(pushed.commits, 'commit')}, {words.count(pushed.objects, 'object')}"
-    files = "" if dry_run else f" in {words.count(pushed.files, 'file')}"
+    files = f" in {words.count(pushed.files, 'file')}"
     if pushed.changes:
         yield f"{verb} {counts}, {words.size(pushed.size)}{files}."
     if pushed.results:

@@ -383,6 +383,12 @@ def _here(history: History, oid: str | None) -> str | None:
     return oid if oid is not None and history.has(oid) else None
 
 
+def _count_files(work: _Work) -> int:
+    """The files that a push makes: packs, parts and batches, of which one names the refs, and the root."""
+    batches = sum(len(sending.batches) for sending in work.sendings)
+    return sum(len(sending.packs) + len(sending.parts) for sending in work.sendings) + max(batches, 1) + 1
+
+
 def _describe(history: History, link: Link, work: _Work) -> Pushed:
     objects = sum(
         len(batch.objects) + len(batch.lists) + len(batch.parts)
@@ -397,6 +403,6 @@ def _describe(history: History, link: Link, work: _Work) -> Pushed:
                     rooms.setdefault(path.split("/", 1)[0], set()).add(path)
     return Pushed(
         link.remote.name, link.remote.url, tuple(work.changes), len(work.seqs), objects,
-        sum(sending.size for sending in work.sendings), is_first=work.before is None,
+        sum(sending.size for sending in work.sendings), files=_count_files(work), is_first=work.before is None,
         rooms={room: len(paths) for room, paths in sorted(rooms.items())},
     )  # fmt: skip
