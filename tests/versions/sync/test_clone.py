@@ -11,7 +11,9 @@ from memlake.errors import Nothing
 from memlake.objects import disk
 from memlake.repo import Repo
 from memlake.versions.checkout import update
-from tests.versions.sync.conftest import files_of
+from memlake.versions.sync import receive
+from memlake.versions.sync.batch import Batch
+from tests.versions.sync.conftest import commit, files_of, remember
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -86,3 +88,23 @@ def test_a_file_that_somebody_puts_into_the_folder_of_a_clone_under_way_is_kept(
     with ml.clone(tmp_path / "remote", tmp_path / "theirs") as theirs:
         assert mine.read_bytes() == b"mine\n"
         assert [change.path for change in theirs.status().unstaged] == ["files/many/39.txt"]
+
+
+def test_a_clone_reads_a_batch_of_memories_once_to_plan_and_once_to_take_it_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ml.init(tmp_path / "ours") as ours:
+        remember(ours, "The dev server runs on port 8080")
+        commit(ours, "a.bin", bytes(range(256)) * 40)
+        ours.remotes.add("origin", tmp_path / "remote")
+        ours.push()
+    lanes, decode_batch = list[int](), receive.decode_batch
+
+    def decode(name: str, data: bytes, repo: bytes) -> Batch:
+        batch = decode_batch(name, data, repo)
+        lanes.append(batch.lane)
+        return batch
+
+    monkeypatch.setattr(receive, "decode_batch", decode)
+    ml.clone(tmp_path / "remote", tmp_path / "theirs").close()
+    assert lanes.count(1) == 2

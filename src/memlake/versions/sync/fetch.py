@@ -166,10 +166,10 @@ def _take_in(
     lease = Lease(history.db, "fetch")
     try:
 
-        def read() -> Iterator[Batch]:
-            return (batch for _, batch in receive.read_batches(remote, files, root.repo, incoming))
+        def read(some: Sequence[LogFile]) -> Iterator[tuple[LogFile, Batch]]:
+            return receive.read_batches(remote, some, root.repo, incoming)
 
-        planned = receive.plan(history.objects, read, root, wanted)
+        planned = receive.plan(history.objects, files, read, root, wanted)
         found = found._replace(size=planned.size + sum(file.size for file in files))
         if dry_run:
             return found._replace(commits=sum(file.commits for file in files))
@@ -177,8 +177,9 @@ def _take_in(
         with mirror.learning(root, state.data, state.tag) as learn, history.db.write():
             lease.check()
             taker = Taker(history, planned, made)
-            for file, batch in receive.read_batches(remote, files, root.repo, incoming):
+            for file, batch in read(files):
                 learn(file.name, file.size, batch, taker.add(batch, memories=wanted.memories))
+                del batch  # before the next one is read
             taker.finish()
             changes, kept = _track(history, remote.name, root, wanted)
         history.forget()

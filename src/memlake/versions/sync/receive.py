@@ -87,6 +87,7 @@ def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Pa
             if batch.lane != file.lane:
                 raise Corrupt(f"log/{file.name[:10]} is of another lane than the root says.")
             yield file, batch
+            del batch  # before the next one is read
         except Corrupt as error:
             (folder / file.name).unlink(missing_ok=True)  # it may have been damaged here
             raise Corrupt(f"{remote.url}: {error.message} Nothing was changed.") from error
@@ -103,14 +104,23 @@ def _check_batch_size(remote: Remote, file: LogFile) -> None:
         raise Corrupt(f"log/{file.name[:10]} of {remote.url} has {file.size:,} bytes, which is too many.")
 
 
-def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, wanted: Wanted) -> Plan:
+def plan(
+    objects: Objects,
+    files: Sequence[LogFile],
+    read: Callable[[Sequence[LogFile]], Iterable[tuple[LogFile, Batch]]],
+    root: Root,
+    wanted: Wanted,
+) -> Plan:
     """What of the packs and parts is lacking here and wanted. Checks every footer against its name and its pack.
 
-    The batches are read twice, because a million objects of which none is wanted must not fill the memory.
+    Batches that have packs or parts are read twice, because a million objects of which none is wanted must not fill
+    the memory. Memories lie in batches that have neither.
     """
     listed, below = {file.name: file.size for file in root.packs}, wanted.below
     chunks, away = set[bytes](), set[bytes]()
-    for batch in batches():
+    again = list[LogFile]()
+    for file, batch in read(files):
+        again += [file] if batch.packs or batch.parts else []
         purged = objects.find_purged(one.oid.hex() for one in batch.lists)
         for one in batch.lists:
             pieces = decode_list(one.oid, one.data, one.size)
@@ -118,9 +128,10 @@ def plan(objects: Objects, batches: Callable[[], Iterable[Batch]], root: Root, w
                 away.add(one.oid)
             else:
                 chunks.update(chunk for chunk, _ in pieces)
+        del batch
     whole, single, partial = list[Pack](), dict[str, list[Record]](), set[str]()
     parts: dict[bytes, Part] = {}  # two pushers may both have sent one, and it comes once
-    for batch in batches():
+    for _, batch in read(again):
         for pack in (pack for pack in batch.packs if pack.name in listed):
             records = _read_records(objects, pack, listed[pack.name])
             # What memories are, and what has other objects in it, is no content of a file.
