@@ -81,7 +81,7 @@ def _find(url: str, endpoint: str) -> dict[str, str]:
 
 def _name_service(url: str, endpoint: str) -> str:
     """Keys go to the address they were given for, and a bucket elsewhere of the same name is another."""
-    return f"memlake {url.rstrip('/')}" + (f" at {endpoint.rstrip('/')}" if endpoint else "")
+    return " ".join(("memlake", url.rstrip("/"), *(("at", endpoint.rstrip("/")) if endpoint else ())))
 
 
 def _check(url: str) -> str:

@@ -39,7 +39,7 @@ def why(memories: Memories, screen: Screen, /, *, memory_id: str, session: str |
         screen.lines(line for one in found[:limit] for line in told_line(screen, one))
     if not found:
         screen.note("There is no record of it being told here." + (f" (session {session})" if session else ""))
-        screen.note(f"To see what keeps it back: memlake why-not {full[-6:]} QUESTION")
+        screen.note(f"To see what keeps it back: memlake why-not {memory_id} QUESTION")
     elif len(found) > limit:
         screen.note(f"{len(found) - limit} older records are not shown; -n shows more.")
 
@@ -118,7 +118,7 @@ def recall_diff(
     if not questions:
         raise Nothing(
             "no question was recorded yet, and there are no golden ones. Nothing was compared.",
-            hint=f"Ask something with memlake recall, or write questions into {parts.recall_tests.FILE}.",
+            hint=f"Ask something with `memlake recall`, or write questions into {parts.recall_tests.FILE}.",
         )
     with ExitStack() as stack:
         both = [stack.enter_context(memories.with_model(name)) if models else memories.on(name) for name in (old, new)]
@@ -136,7 +136,15 @@ def recall_diff(
 @memory_verb("recall-test", shared=[JSON])
 @click.argument("file", required=False)
 def recall_test(memories: Memories, screen: Screen, /, *, file: str | None) -> int:
-    """Ask the golden questions of FILE, else of tests/recall.toml. Exit code 1 if an answer is not as it says."""
+    """Ask the golden questions of FILE, else of tests/recall.toml. Exit code 1 if an answer is not as it says.
+
+    \b
+    [[question]]
+    ask = "what language for commits"
+    expect = ["Chinese"]   # words of a memory, or its id
+    within = 3             # among the first three; 5 unless you say
+    never = ["English"]    # or: nothing = true
+    """
     results = list(parts.recall_tests.test(memories.context, _read_questions(memories, file, must=True)))
     failed = [result for result in results if result.problems]
     if screen.as_json:
