@@ -54,6 +54,10 @@ _ABOUT = re.compile(
 )
 _MIXED = re.compile(r"[A-Za-z][^\d]*\d|\d[^A-Za-z]*[A-Za-z]|(?=.*[A-Za-z]).*[!@#$%^&*+=?~|]")
 _PHRASE = re.compile(r"[A-Za-z]{5,}(?:[-_.][A-Za-z]{5,}){2,}")  # three words and more, none short: `end-to-end` is none
+_STRANGE = re.compile(
+    r"(?=.*[a-z])(?=.*[A-Z])(?=[^_./]*$).*\d|(?=.*\d)(?=[^_./]*$).*[!#$^&*+?~]"
+)  # no word, name or path
+_KNOWN = re.compile(r"(?:argon|sha|md5|bcrypt|scrypt|pbkdf|oauth|saml|base64|aes|\dpassword|utf)", re.IGNORECASE)
 _SEVERAL = re.compile(r"\D*+\d\D*+\d")
 _ISSUED = re.compile(
     r"4\d{15}|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}|6(?:011|4[4-9]\d|5\d\d)\d{12}"
@@ -105,6 +109,11 @@ def _is_odd_argument(value: str, match: re.Match[str]) -> bool:
     return _MIXED.search(value) is not None and _is_argument(value, match)
 
 
+def _is_strange(value: str, match: re.Match[str]) -> bool:
+    """The same where nothing says that a value follows (`with password Blue7Whale`): no word looks like it."""
+    return _STRANGE.search(value) is not None and _KNOWN.match(value) is None and _is_password(value, match)
+
+
 def _is_any(_: str, __: re.Match[str]) -> bool:
     return True
 
@@ -122,13 +131,19 @@ def _is_card(value: str) -> bool:
 
 _B64 = "[A-Za-z0-9+/]"
 _URL64 = "[A-Za-z0-9_-]"
-_SET = (  # how a value is given: `= x`, `: x`, `is x`
+_GIVEN = (  # how a value is given: `= x`, `: x`, `is x`
     r"""(?P<tail>[a-z0-9_.-]{0,24}+)["'\])]{0,2}+"""
-    r"(?:\s{0,3}+(?:=>|:=|={1,3}+|:|：)\s{0,3}+|(?:是|为|為)[:：]?\s?"  # noqa: RUF001
-    r"|(?:\s(?:for|of|to|on)\s[^\n.;:,=]{1,40}?)?\s(?:is|was|are)(?::\s?|\s))"
+    r"(?:\s{0,3}+(?:=>|->|:=|={1,3}+|:|：)\s{0,3}+|(?:是|为|為)[:：]?\s?|(?<=')s\s"  # noqa: RUF001
+    r"|(?:\s(?:for|of|to|on|für|von|vom|du|de|pour|del|para)\s[^\n.;:,=]{1,40}?)?"
+    r"\s(?:is|was|are|ist|war|lautet|est|es)(?::\s?|\s)"
+    r"|(?:\s(?:for|of|on)\s[^\n.;:,=]{1,40}?)?\s(?:(?:is|was|has\sbeen)\s)?(?:now\s)?(?:(?:set|changed|reset)\s)?to\s)"
+)
+_VALUE = (
     r"""(?:"(?P<double>[^"\n]{6,256}+)(?=")|'(?P<single>[^'\n]{6,256}+)(?=')"""
     r"""|(?P<bare>[^\s"'`,;<>\u0080-\U0010ffff]{6,256}+))"""
 )
+_SET = _GIVEN + _VALUE
+_ARGUMENT = r"""["']?(?P<secret>[^\s"'-][^\s"']{3,128}+)"""
 _LINE = r"[a-z]{0,9}+(?:[ \t][^\s|;]{1,80}+){0,20}?[ \t]"  # a command's words up to an option
 _BODY = "(?:[^-]|-(?!----))"
 _USER = r"[^\s/:@\"'<>]{0,128}+:"
@@ -185,13 +200,24 @@ RULES = (
          rf"{_USER}(?P<secret>[^\s@\"'<>]{{2,256}}+)@(?=[a-z0-9\[])", _is_credential),
     Rule("url password", ("://",), rf"{_USER}(?P<secret>[^\s/@\"'<>]{{2,256}}+)@(?=[a-z0-9\[])", _is_credential),
     Rule("command password", ("curl",),
-         _LINE + r"""(?:-u|--user)[\s=]{1,2}["']?[^\s:"']{1,64}:(?P<secret>[^\s"']{3,128}+)""", _is_argument),
-    Rule("command password", ("mysql", "mariadb"),
-         _LINE + r"""-p(?P<secret>[^\s"'-][^\s"']{3,128}+)""", _is_argument),
+         _LINE + r"""(?:-u|-[a-z]{1,7}u(?=\s)|--user)[\s=]{0,2}+["']?[^\s:"'=-][^\s:"']{0,63}:"""
+         r"""(?P<secret>[^\s"']{3,128}+)""", _is_argument),
+    Rule("command password", ("http -a", "https -a"),
+         r"""\s["']?[^\s:"']{1,64}:(?P<secret>[^\s"']{3,128}+)""", _is_argument),
+    Rule("command password", ("mysql", "mariadb", "7z"), _LINE + "-p" + _ARGUMENT, _is_argument),
+    Rule("command password", ("wget",), _LINE + r"--(?:http-|ftp-|proxy-)?password[\s=]" + _ARGUMENT, _is_argument),
+    Rule("command password", ("mongo", "sqlcmd"), _LINE + r"(?:-p|--password)[\s=]?" + _ARGUMENT, _is_odd_argument),
+    Rule("command password", ("openssl",), _LINE + r"(?:-k\s|-pass(?:in|out)?\spass:)" + _ARGUMENT, _is_odd_argument),
+    Rule("command password", ("smbclient",), _LINE + r"-u\s?[^\s%]{1,64}%" + _ARGUMENT, _is_argument),
+    Rule("command password", ("echo",), r"""\s["']?(?P<secret>[^\s"']{4,128}+)["']?\s?\|\s?"""
+         r"(?:sudo\s(?:-\w+\s)*-s|[^\n|]{1,80}?--password-stdin)", _is_argument),
     Rule("command password", ("sshpass", "redis-cli", "docker login"),
          _LINE + r"""(?:-p|-a|--password)[\s=]?["']?(?P<secret>[^\s"']{4,128}+)""", _is_odd_argument),
-    Rule("password", ("pass",), "(?:word|wort|wd|phrase)" + _SET, _is_password),
-    Rule("password", ("pwd", "密码", "密碼", "口令"), _SET, _is_password),
+    Rule("password", ("pass",), "(?:word|wort|wd|phrase|code|e)" + _SET, _is_password),
+    Rule("password", ("pass",), r"(?P<tail>)(?:(?:word|wort|wd)\s|(?<![a-z]pass)\s?[:=]\s?)" + _VALUE, _is_strange),
+    Rule("password", ("<pass",), r"(?P<tail>)w(?:or)?d>(?P<secret>[^\s<>]{4,128}+)(?=</)", _is_password),
+    Rule("password", ("pw",), "(?<![a-z0-9]pw)" + _SET, _is_password),
+    Rule("password", ("pwd", "contraseña", "密码", "密碼", "口令"), _SET, _is_password),
     Rule("api key", ("key",), f"(?:{_KEYS})" + _SET, _is_random),
     Rule("secret", ("secret", "credential", "token"), _SET, _is_random),
 )  # fmt: skip

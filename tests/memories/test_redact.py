@@ -18,6 +18,7 @@ from memlake.errors import Denied, InvalidInput
 from memlake.memories.record import Memory
 from memlake.memories.redact import guard, guard_memory, guard_value
 from memlake.secrets import Secret, find, mask, redact
+from tests.memories.told_secrets import SPEAKS_OF, TELLS
 
 MEGABYTE = 1 << 20
 ALNUM = string.ascii_letters + string.digits
@@ -350,3 +351,16 @@ def test_any_text_can_be_guarded(text: str) -> None:
 
 def test_a_secret_is_only_where_and_which() -> None:
     assert Secret._fields == ("rule", "start", "end")
+
+
+# -- as people and agents write it ------------------------------------------------------------
+
+
+def test_passwords_are_found_in_the_sentences_and_commands_that_tell_them() -> None:
+    left = [text for text, password in TELLS if password in redact(text, find(text))]
+    assert len(TELLS) == 60 and len(left) <= 1, left
+
+
+def test_sentences_and_commands_that_speak_of_passwords_are_left_alone() -> None:
+    hidden = [redact(text, found) for text in SPEAKS_OF if (found := find(text))]
+    assert len(SPEAKS_OF) == 60 and len(hidden) <= 1, hidden
