@@ -29,9 +29,9 @@ from memlake.repo import Repo, init, open_for_memories
 if TYPE_CHECKING:
     from memlake.memories.forget import Forgotten
     from memlake.memories.record import Outcome
-    from memlake.memories.remember import Judge
     from memlake.memories.search import Hits
     from memlake.memories.timeline import Version
+    from memlake.memories.verdicts import Judge
 
 # What a client of a server gives beside what an agent of a folder takes.
 SERVER_NAMES = ("port", "framework", "database", "user", "priority", "connect_timeout", "cloud_key", "cloud_endpoint")

@@ -11,7 +11,8 @@ import pytest
 from memlake.errors import Unavailable
 from memlake.mcp.workspace import search_for
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.search import Query, list_own
+from memlake.memories.record import list_own
+from memlake.memories.search import Query
 from tests.memories.conftest import opened
 
 

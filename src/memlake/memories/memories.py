@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
     from memlake.memories.forget import Choice, Forgotten
     from memlake.memories.import_records import Item, Planned
-    from memlake.memories.remember import Judge
     from memlake.memories.review import Age, Decided, Doubt, Rule
     from memlake.memories.state import SetState
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Origin, Version
+    from memlake.memories.verdicts import Judge
     from memlake.memories.why import Gate, Told
 
 

@@ -193,6 +193,11 @@ def is_of(memory: Memory, names: Sequence[str]) -> bool:
     return memory.project in names or (memory.own and OWN in names)
 
 
+def list_own(agent_id: str) -> tuple[str, ...]:
+    """Whose memories count as an agent's own: its own, and those that belong to no agent (a person's)."""
+    return tuple(dict.fromkeys((agent_id, "")))
+
+
 def meta_mark(name: str, value: object) -> str:
     return mark("meta", _dump({name: value}).decode("utf-8", "replace"))
 

@@ -36,11 +36,6 @@ _NOTHING = Shown(seq=0)  # the trunk before its first commit
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
 
-def list_own(agent_id: str) -> tuple[str, ...]:
-    """Whose memories count as an agent's own: its own, and those that belong to no agent (a person's)."""
-    return tuple(dict.fromkeys((agent_id, "")))
-
-
 def is_asked_for(name: str, agents: str | Sequence[str]) -> bool:
     """Whether an agent is among those that are asked for."""
     return agents in (EVERYONE, name) or (not isinstance(agents, str) and (name in agents or EVERYONE in agents))
@@ -83,7 +78,7 @@ def choose_agents(me: str, asked: str | Sequence[str] | None, scope: str | None)
         raise InvalidInput(f"scope is one of {', '.join(record.SCOPES)}, not {scope!r}. Nothing was searched.")
     if asked is not None and scope == "own":
         raise InvalidInput('scope "own" and agent_id both say whose memories are meant. Nothing was searched.')
-    return asked if asked is not None else list_own(me) if scope == "own" else EVERYONE
+    return asked if asked is not None else record.list_own(me) if scope == "own" else EVERYONE
 
 
 def list_users(user_id: str | None) -> tuple[str, ...] | None:

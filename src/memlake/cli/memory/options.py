@@ -199,7 +199,7 @@ def filing_options(function: F) -> F:
 def choose_agents(agents: tuple[str, ...], scope: str) -> str | tuple[str, ...]:
     """Whose memories are meant: those of the agents that are named, with the scope "own" also those of no agent."""
     if scope == "own":
-        return tuple(dict.fromkeys(name for agent in agents or ("",) for name in memories.search.list_own(agent)))
+        return tuple(dict.fromkeys(name for agent in agents or ("",) for name in memories.record.list_own(agent)))
     return agents or "*"
 
 
