@@ -21,7 +21,7 @@ from tests import torture
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.servers import S3, Bucket
+    from tests.servers import S3, Azurite, Bucket, Google
 
 SetClock = Callable[[float], None]
 TESTS = Path(__file__).resolve().parent
@@ -185,3 +185,21 @@ def bucket(s3: S3, monkeypatch: pytest.MonkeyPatch) -> Bucket:
         monkeypatch.setenv(name, value)
     s3.proxy.forget()
     return s3.make_bucket()
+
+
+@pytest.fixture(scope="session")
+def google(s3: S3) -> Iterator[Google]:
+    from tests import servers
+
+    server = servers.Google(s3.port)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="session")
+def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Azurite]:
+    from tests import servers
+
+    server = servers.Azurite(tmp_path_factory.mktemp("azurite"))
+    yield server
+    server.close()

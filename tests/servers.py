@@ -1,18 +1,28 @@
-"""Servers that tests talk to: S3 by moto, and a proxy before it that does to requests what networks do to them."""
+"""Servers that tests talk to: S3 by moto, a proxy before it that does to requests what networks do to them, Azurite for
+Azure, and for Google moto behind what counts generations."""
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
+import hmac
 import http.client
 import logging
 import socket
 import socketserver
+import subprocess
 import threading
 import time
+import urllib.request
+import uuid
 from collections.abc import Callable
+from email.utils import formatdate
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
+import pytest
 from moto.core import DEFAULT_ACCOUNT_ID
 from moto.s3.models import s3_backends
 from moto.server import ThreadedMotoServer
@@ -21,6 +31,9 @@ logging.getLogger("werkzeug").setLevel(logging.ERROR)
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLE", "AWS_SECRET_ACCESS_KEY": "example-secret", "AWS_REGION": "us-east-1"}
 DROP, LOSE, CUT, DELAY, TWICE = "drop", "lose", "cut", "delay", "twice"
+AZURITE = Path(__file__).resolve().parents[1] / "build" / "clients" / "node_modules" / ".bin" / "azurite-blob"
+ACCOUNT = "devstoreaccount1"
+ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # everybody's
 FAULTS = (DROP, LOSE, CUT, DELAY, TWICE, "500", "503", "500 done")
 
 
@@ -184,6 +197,87 @@ class S3:
     def close(self) -> None:
         self.proxy.close()
         self._moto.stop()
+
+
+class Google(FaultProxy):
+    """Google's XML protocol, which is that of S3 but for its conditions: each state of an object has a number.
+
+    `gcp-storage-emulator` would not do: it has no HEAD, list and DELETE of that protocol, gives no tags, and stores
+    whatever the condition is.
+    """
+
+    def __init__(self, port: int) -> None:
+        super().__init__(port)
+        self._generations: dict[str, int] = {}
+        self._turn, self._made = threading.Lock(), 0
+
+    def make_bucket(self) -> str:
+        name = f"b{uuid.uuid4().hex}"
+        s3_backends[DEFAULT_ACCOUNT_ID]["aws"].create_bucket(name, "us-east-1")
+        return name
+
+    def _forward(
+        self, upstream: http.client.HTTPConnection, request: tuple[str, str, dict[str, str], bytes]
+    ) -> tuple[int, list[tuple[str, str]], bytes]:
+        method, path, headers, body = request
+        key, _, query = path.partition("?")
+        wanted = headers.pop("x-goog-if-generation-match", None)
+        headers["authorization"] = (
+            f"AWS4-HMAC-SHA256 Credential={KEYS['AWS_ACCESS_KEY_ID']}/20260101/us-east-1/s3/aws4_request"
+        )
+        with self._turn:
+            if wanted is not None and int(wanted) != self._generations.get(key, 0):
+                return 412, [], b"<Error><Code>PreconditionFailed</Code></Error>"
+            status, answered, data = super()._forward(upstream, (method, path, headers, body))
+            if method == "DELETE" and not query:
+                self._generations.pop(key, None)
+            elif status == 200 and ((method == "PUT" and not query) or (method == "POST" and "uploadId" in query)):
+                self._made += 1
+                self._generations[key] = self._made
+            number = ("x-goog-generation", str(self._generations.get(key, 0)))
+            return status, [*answered, number], data
+
+
+class Azurite:
+    """A server of Azure's protocol with everybody's account."""
+
+    def __init__(self, folder: Path) -> None:
+        if not AZURITE.exists():
+            pytest.skip("azurite is not installed; npm install --prefix build/clients brings it")
+        port = free_port()
+        told = ["--silent", "--disableTelemetry", "--skipApiVersionCheck", "--inMemoryPersistence"]
+        command = [str(AZURITE), *told, "--blobHost", "127.0.0.1", "--blobPort", str(port)]
+        with (folder / "log").open("w") as log:
+            self._process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
+        self.endpoint = f"http://127.0.0.1:{port}/{ACCOUNT}"
+        self.environment = {
+            "AZURE_STORAGE_CONNECTION_STRING": f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};"
+            f"AccountKey={ACCOUNT_KEY};BlobEndpoint={self.endpoint};"
+        }
+        self.options = {"account_name": ACCOUNT, "account_key": ACCOUNT_KEY, "endpoint_url": self.endpoint}
+        for _ in range(300):
+            assert self._process.poll() is None, "azurite ended"
+            with socket.socket() as asked:
+                if asked.connect_ex(("127.0.0.1", port)) == 0:
+                    return
+            time.sleep(0.1)
+        raise AssertionError("azurite does not answer")
+
+    def make_container(self) -> str:
+        name = f"b{uuid.uuid4().hex}"
+        headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
+        lines = [f"{key}:{value}" for key, value in headers.items()]
+        text = "\n".join(["PUT", *[""] * 11, *lines, f"/{ACCOUNT}/{ACCOUNT}/{name}", "restype:container"])
+        sign = hmac.new(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256).digest()
+        headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(sign).decode()}"
+        asked = urllib.request.Request(f"{self.endpoint}/{name}?restype=container", method="PUT", headers=headers)
+        with urllib.request.urlopen(asked) as answer:
+            assert answer.status == 201
+        return name
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.wait()
 
 
 def free_port() -> int:

@@ -1,4 +1,4 @@
-"""One suite for every place that keeps sealed files: a folder, and buckets in memory, in files, on a real server."""
+"""One suite for each place that keeps sealed files: a folder, and buckets in memory, in files, on servers of clouds."""
 
 from __future__ import annotations
 
@@ -28,10 +28,12 @@ import psutil
 import pytest
 from moto.server import ThreadedMotoServer
 
+from memlake.dataset.storages.access import Access, bucket_options
 from memlake.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, Unavailable
 from memlake.objects import disk
 from memlake.objects.bucket import WHOLE, Bucket, open_place
 from memlake.objects.places import Folder, Place
+from tests.servers import Azurite, Google
 
 KEY, SECRET = "AKIAEXAMPLE", "wJalrXUtnFEMI-example-secret"
 FEW = {"max_retries": 1, "retry_timeout": timedelta(seconds=5)}
@@ -152,7 +154,20 @@ def make_file(tmp_path: Path) -> MakeFile:
     return make
 
 
-@pytest.fixture(params=["folder", "memory", "file", "s3"])
+def cloud_bucket(request: pytest.FixtureRequest, prefix: str) -> Bucket:
+    """A new bucket of Azure's or Google's protocol, reached as by a remote that names its endpoint."""
+    if request.param == "az":
+        azurite: Azurite = request.getfixturevalue("azurite")
+        return open_bucket(f"az://{azurite.make_container()}/{prefix}", azurite.options)
+    google: Google = request.getfixturevalue("google")
+    return open_bucket(f"gs://{google.make_bucket()}/{prefix}", {"endpoint_url": google.endpoint})
+
+
+def open_bucket(url: str, config: dict[str, str]) -> Bucket:
+    return Bucket(url, **bucket_options(url[:2], Access(client_config=dict(config))))
+
+
+@pytest.fixture(params=["folder", "memory", "file", "s3", "az", "gs"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "folder":
         return Folder(tmp_path / "földer" / "packs")
@@ -160,8 +175,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         return Bucket("memory:///")
     if request.param == "file":
         return Bucket(f"file://{tmp_path}/földer/packs")
-    server: Server = request.getfixturevalue("server")
-    return server.bucket("prä fix/包")
+    if request.param == "s3":
+        server: Server = request.getfixturevalue("server")
+        return server.bucket("prä fix/包")
+    return cloud_bucket(request, "prä fix/包")
 
 
 @pytest.fixture

@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import hmac
 import json
 import os
-import socket
-import subprocess
-import time
-import urllib.request
 import uuid
-from collections.abc import Callable, Iterator
-from email.utils import formatdate
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import boto3
 import pytest
@@ -28,10 +21,7 @@ from memlake.dataset.storages.access import bucket_options
 from memlake.dataset.storages.buckets import connect
 from memlake.errors import Denied, NotFound
 from tests.dataset.storages.conftest import KEY, SECRET, files, paths
-
-AZURITE = Path(__file__).resolve().parents[3] / "build" / "clients" / "node_modules" / ".bin" / "azurite-blob"
-ACCOUNT = "devstoreaccount1"
-ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="  # everybody's
+from tests.servers import ACCOUNT_KEY, Azurite
 
 
 class Cloud(NamedTuple):
@@ -41,47 +31,6 @@ class Cloud(NamedTuple):
     access: Access
     environment: dict[str, str]
     put: Callable[[str, bytes], object]
-
-
-@pytest.fixture(scope="module")
-def azurite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if not AZURITE.exists():
-        pytest.skip("azurite is not installed; npm install --prefix build/clients brings it")
-    folder = tmp_path_factory.mktemp("azurite")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    told = ["--silent", "--disableTelemetry", "--skipApiVersionCheck", "--inMemoryPersistence"]
-    command = [str(AZURITE), *told, "--blobHost", "127.0.0.1", "--blobPort", str(port)]
-    with (folder / "log").open("w") as log:
-        server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=subprocess.STDOUT)
-    try:
-        _wait_for(port, server)
-        yield f"http://127.0.0.1:{port}/{ACCOUNT}"
-    finally:
-        server.kill()
-        server.wait()
-
-
-def _wait_for(port: int, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(300):
-        assert server.poll() is None, "azurite ended"
-        with socket.socket() as asked:
-            if asked.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        time.sleep(0.1)
-    raise AssertionError("azurite does not answer")
-
-
-def _make_container(endpoint: str, name: str) -> None:
-    headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-08-06"}
-    lines = [f"{key}:{value}" for key, value in headers.items()]
-    text = "\n".join(["PUT", *[""] * 11, *lines, f"/{ACCOUNT}/{ACCOUNT}/{name}", "restype:container"])
-    sign = hmac.new(base64.b64decode(ACCOUNT_KEY), text.encode(), hashlib.sha256).digest()
-    headers["Authorization"] = f"SharedKey {ACCOUNT}:{base64.b64encode(sign).decode()}"
-    asked = urllib.request.Request(f"{endpoint}/{name}?restype=container", method="PUT", headers=headers)
-    with urllib.request.urlopen(asked) as answer:
-        assert answer.status == 201
 
 
 @pytest.fixture(params=["gs", "az"])
@@ -97,13 +46,10 @@ def cloud(request: pytest.FixtureRequest, endpoint: str) -> Cloud:
 
         access = Access(client_config={"endpoint_url": endpoint})
         return Cloud(f"gs://{name}", access, {"STORAGE_EMULATOR_HOST": endpoint}, put)
-    there = request.getfixturevalue("azurite")
-    _make_container(there, name)
-    given: dict[str, Any] = {"account_name": ACCOUNT, "account_key": ACCOUNT_KEY, "endpoint_url": there}
-    told = f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};BlobEndpoint={there};"
-    uri, access = f"az://{name}", Access(client_config=given)
+    azurite: Azurite = request.getfixturevalue("azurite")
+    uri, access = f"az://{azurite.make_container()}", Access(client_config=dict(azurite.options))
     bucket = connect(uri, access)
-    return Cloud(uri, access, {"AZURE_STORAGE_CONNECTION_STRING": told}, partial(bucket.obstore.put, bucket.store))
+    return Cloud(uri, access, azurite.environment, partial(bucket.obstore.put, bucket.store))
 
 
 def test_a_bucket_is_listed_in_order_by_folder_name_and_wildcard(cloud: Cloud) -> None:
@@ -136,12 +82,11 @@ def test_a_bucket_or_folder_that_is_not_there_is_named(cloud: Cloud) -> None:
         paths(f"{cloud.uri[:5]}no-such-bucket-{uuid.uuid4().hex[:8]}/x/", access=cloud.access)
 
 
-def test_a_wrong_key_is_refused_and_not_quoted(azurite: str) -> None:
-    name, wrong = f"b{uuid.uuid4().hex}", base64.b64encode(b"wrong").decode()
-    _make_container(azurite, name)
-    given = {"account_name": ACCOUNT, "account_key": wrong, "endpoint_url": azurite}
+def test_a_wrong_key_is_refused_and_not_quoted(azurite: Azurite) -> None:
+    wrong = base64.b64encode(b"wrong").decode()
+    given = {**azurite.options, "account_key": wrong}
     with pytest.raises(Denied) as told:
-        paths(f"az://{name}/x/", access=Access(client_config=given))
+        paths(f"az://{azurite.make_container()}/x/", access=Access(client_config=given))
     assert wrong not in str(told.value) and "AZURE_STORAGE_ACCOUNT_KEY" in told.value.hint
 
 
