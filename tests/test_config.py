@@ -462,13 +462,13 @@ INSIDE = {  # what stays within the repo, whatever its value: a repo's own file 
     "access.flush_seconds", "add.warn_secrets", "color.ui", "core.lease_seconds", "embedding.batch_size",
     "embedding.flush_seconds", "embedding.timeout", "gc.grace_hours", "gc.reflog_expire", "hook.categories",
     "init.branch", "memory.enabled", "memory.follow_git", "memory.org", "memory.recalls", "memory.secrets",
-    "merge.conflict", "merge.rerere", "model.timeout",
+    "merge.conflict", "merge.rerere", "model.timeout", "remote.retries", "remote.timeout",
     "search.access", "search.importance", "search.max_results", "search.recency", "storage.cache_gb", "user.email",
     "user.name",
 }  # fmt: skip
 ACTING = {
     "core.editor", "core.packs", "core.pager", "embedding.model", "embedding.provider", "embedding.url",
-    "model.command", "model.model", "model.url",
+    "memory.delete", "model.command", "model.model", "model.url",
 }  # fmt: skip
 
 
@@ -484,6 +484,7 @@ def test_every_setting_is_known_to_stay_inside_or_to_act_only_when_trusted(folde
         "warn": "block",
         "never": "7",
         "merge": "diff3",
+        "forget": "purge",
     }.get(default, "3")
     section, _, name = key.partition(".")
     (folder / "config.toml").write_text(f'[{section}]\n{name} = "{value}"\n')

@@ -218,6 +218,7 @@ def test_help_imports_no_verb_and_nothing_heavy(process: Process) -> None:
         "memlake.views",
         "memlake.views.words",
         "memlake.config",
+        "memlake.defaults",
         "memlake.errors",
         "memlake.named_tuple",
         "memlake.nofollow",

@@ -78,8 +78,8 @@ def test_memories_survive_restarts_and_are_shared_between_agents(tmp_path: Path)
         memory_id = one.store_memory("The build uses Python 3.11", category="conventions", tags=["build"])
         assert one.get_memory(memory_id)["session_id"] == "monday"
     with ml.Agent(str(tmp_path), agent_id="two") as two:
-        assert two.search_memory("python build") == []
-        assert [hit["memory_id"] for hit in two.search_memory("python build", agent_id="*")] == [memory_id]
+        assert two.search_memory("python build", scope="own") == []
+        assert [hit["memory_id"] for hit in two.search_memory("python build")] == [memory_id]
         assert [hit["memory_id"] for hit in two.search_memory("python", agent_id=["one", "two"])] == [memory_id]
 
 

@@ -24,6 +24,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "remote set-url": ("memlake remote set-url origin s3://team-bucket/cats",),
     "remote rename": ("memlake remote rename origin upstream",),
     "remote remove": ("memlake remote remove disk",),
+    "remote login": ("memlake remote login origin",),
+    "remote logout": ("memlake remote logout origin",),
     "remote gc": ("memlake remote gc --dry-run", "memlake remote gc origin"),
     "remote results": ("memlake remote results origin on",),
     "remote refresh": ("memlake remote refresh origin",),
