@@ -163,13 +163,13 @@ class Agent:
         _warn(made.warnings)
         return self.memories.fields(made)
 
-    def delete_memory(self, memory_id: str, purge: bool = False, reason: str = "asked for") -> bool:
-        """Forget a memory, so that it can be restored, or erase it for good with `purge`. False if there is none."""
+    def delete_memory(self, memory_id: str, purge: bool | None = None, reason: str = "asked for") -> bool:
+        """Forget a memory, so that it can be restored, or erase it for good with `purge`. False if there is none.
+
+        Unless given, `purge` is what the setting memory.delete says: forget, because agents err.
+        """
         try:
-            if purge:
-                self.memories.purge(memory_id, reason)
-            else:
-                self.memories.delete(memory_id)
+            self.memories.delete(memory_id, purge=purge, reason=reason)
         except NotFound:
             self.memories.on(self.branch)  # a branch that is gone is an error of its own
             return False

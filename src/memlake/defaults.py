@@ -28,9 +28,11 @@ def _data(default: Any, says: str, *, least: float | None = None, choices: tuple
     return _Setting(default, says, least=least, choices=choices)
 
 
-def _acting(says: str, acts: str, *, default: str = "", harmless: tuple[str, ...] = ()) -> Any:
-    """One that names a program, an address or a place."""
-    return _Setting(default, says, acts, ("", *harmless))
+def _acting(
+    says: str, acts: str, *, default: str = "", harmless: tuple[str, ...] = (), choices: tuple[str, ...] = ()
+) -> Any:
+    """One that names a program, an address or a place, or that destroys what could be restored."""
+    return _Setting(default, says, acts, ("", *harmless), choices=choices)
 
 
 class Settings:
@@ -95,6 +97,13 @@ class Settings:
     )
     memory_secrets: str = _data(
         "warn", "what to do with secrets in memories", choices=("warn", "block", "redact", "off")
+    )
+    memory_delete: str = _acting(
+        "what deleting a memory does: forget, which can be restored, or purge, which erases it and its vector for good",
+        "erases for good what agents delete",
+        default="forget",
+        harmless=("forget",),
+        choices=("forget", "purge"),
     )
     memory_recalls: int = _data(
         10_000, "how many records of what was told to whom are kept on this machine; 0 for none", least=0

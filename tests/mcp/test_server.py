@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -17,7 +19,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 import memlake as ml
-from memlake.mcp import schemas
+from memlake.mcp import install, schemas
 from memlake.mcp import server as mcp_server
 from memlake.mcp.server import answer
 from memlake.mcp.tools import PROFILES, TOOLS, list_tools
@@ -78,45 +80,104 @@ async def fails(client: Client, tool: str, **given: Any) -> str:
 # -- what is offered --------------------------------------------------------------------------------
 
 
-def test_the_default_profile_offers_both_families_in_few_bytes(folder: Path) -> None:
+def test_the_memory_profile_offers_both_families_in_few_bytes(folder: Path) -> None:
     async def said(client: Client) -> None:
         tools = (await client.list_tools()).tools
         assert {tool.name for tool in tools} == SEED_002 | SEED_003 | {"memory_restore"}
         shown = [tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools]
-        assert len(json.dumps(shown)) < 10_000
+        assert len(json.dumps(shown, separators=(",", ":"))) < 5800  # 1,310 tokens as the tokenizer o200k counts
         for tool in tools:
             hints = tool.annotations
-            assert hints is not None
-            told = (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint, hints.open_world_hint)
-            assert None not in told
+            assert hints is not None and hints.open_world_hint is False
+            assert hints.read_only_hint or None not in (hints.destructive_hint, hints.idempotent_hint)
 
-    talk(folder, said, profile="default", apart=True)
+    talk(folder, said, profile="memory", apart=True)
+
+
+def test_the_lean_profile_has_five_words_and_takes_the_names_of_every_family(folder: Path) -> None:
+    async def said(client: Client) -> None:
+        tools = (await client.list_tools()).tools
+        assert [tool.name for tool in tools] == ["remember", "recall", "update", "forget", "restore"]
+        assert len(json.dumps([tool.model_dump(exclude_none=True) for tool in tools])) < 3000
+        added = await call(client, "remember", content="The staging port is 8080", category="learnings")
+        assert added["decision"] == "add" and "taskId" not in added
+        (hit,) = (await call(client, "recall", query="staging port"))["results"]
+        assert (hit["id"], hit["category"]) == (added["id"], "learnings")
+        changed = await call(client, "update", id=added["id"], content="The staging port is 9090")
+        assert changed["status"] == "updated" and "taskId" not in changed
+        assert (await call(client, "forget", id=added["id"]))["status"] == "deleted"
+        assert (await call(client, "recall", query="staging port"))["results"] == []
+        assert (await call(client, "restore", id=added["id"]))["content"] == "The staging port is 9090"
+        stored = await call(client, "store_memory", content="Deploys are on Mondays", user_id="ada")
+        (hit,) = (await call(client, "memory_search", search="deploys", mode="keyword", userId="ada"))["results"]
+        assert hit["id"] == stored["memory_id"]
+        assert "no tool 'memory_log'. The tools are remember" in await fails(client, "memory_log")
+
+    talk(folder, said, profile="lean")
 
 
 def test_the_full_profile_adds_history_and_branches() -> None:
-    assert set(list_tools("full")) - set(list_tools("default")) == {
-        "memory_history", "memory_diff", "memory_purge", "memory_log",
-        "branch_create", "branch_list", "branch_merge", "branch_discard",
+    assert set(list_tools("full")) - set(list_tools("memory")) == {
+        "memory_history", "memory_diff", "memory_log", "branch_create", "branch_list", "branch_merge", "branch_discard",
     }  # fmt: skip
     with pytest.raises(ml.errors.InvalidInput, match="profile"):
         list_tools("everything")
 
 
+def test_the_profiles_of_the_command_are_those_of_the_server() -> None:
+    assert tuple(install.PROFILES) == tuple(PROFILES)
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_no_text_names_a_tool_that_is_not_listed(profile: str) -> None:
     known, everything = list_tools(profile), {tool.name for tool in TOOLS}
-    shown = [mcp_server.describe_tool(tool) for tool in known.values()]
-    texts = [mcp_server.INSTRUCTIONS, *(tool.description or "" for tool in shown)]
+    shown = [mcp_server.describe_tool(tool, profile) for tool in known.values()]
+    texts = [mcp_server.instruct(profile), *(tool.description or "" for tool in shown)]
     texts += [str(field.get("description", "")) for tool in shown for field in tool.input_schema["properties"].values()]
-    texts += [mcp_server.for_agents(typed, known) for typed, _ in mcp_server._TOOL_FOR]
+    texts += [mcp_server.for_agents(typed, known) for typed, _, _ in mcp_server._TOOL_FOR]
     for text in texts:
-        assert everything & set(re.findall(r"\w+", text)) <= known.keys(), text
+        named = {word for word in re.findall(r"\w+", text) if "_" in word}
+        assert everything & named <= known.keys(), text
+    assert everything & set(re.findall(r"\((\w+)\)", mcp_server.instruct(profile))) <= known.keys()
 
 
-def test_only_the_full_profile_can_erase_for_good() -> None:
-    for tool in list_tools("default").values():
-        assert "purge" not in tool.name and "purge" not in schemas.input_schema(tool.run)["properties"]
-    assert "memory_restore" in list_tools("default")
+@pytest.mark.parametrize("profile", PROFILES)
+def test_only_the_full_profile_can_erase_for_good(profile: str, folder: Path) -> None:
+    deletes = {"delete_memory": "memory_id", "memory_delete": "id", "forget": "id"}
+
+    async def said(client: Client) -> None:
+        for name, parameter in deletes.items():
+            (tool,) = (one for one in TOOLS if one.name == name)
+            listed = mcp_server.describe_tool(tool, profile).input_schema["properties"]
+            assert ("purge" in listed) == (profile == "full")
+            stored = await call(client, "store_memory", content=f"A secret for {name}")
+            given = {parameter: stored["memory_id"], "purge": True}
+            if profile == "full":
+                assert (await call(client, name, **given))["status"] == "purged"
+                assert "was purged" in await fails(client, "memory_restore", id=stored["memory_id"])
+            else:
+                assert "has no parameter 'purge'" in await fails(client, name, **given)
+                assert (await call(client, name, **{parameter: stored["memory_id"]}))["status"] == "deleted"
+                assert (await call(client, "restore", id=stored["memory_id"]))["status"] == "restored"
+
+    talk(folder, said, profile=profile)
+
+
+def test_with_the_setting_a_delete_erases_the_bytes_and_the_vector(folder: Path) -> None:
+    async def said(client: Client) -> None:
+        added = await call(client, "memory_add", content="Payroll of Ada is ninetythousand")
+        await call(client, "memory_task_wait", taskId=added["taskId"])
+        assert (await call(client, "memory_delete", id=added["id"]))["status"] == "purged"
+
+    with ml.open(folder) as repo:
+        repo.config.set("memory.delete", "purge")
+    talk(folder, said)
+    with ml.open(folder) as repo:
+        assert repo.memories().count_waiting() == 0
+    files = [path for path in (folder / ".memlake").rglob("*") if path.is_file()]
+    assert files and not [path for path in files if b"ninetythousand" in path.read_bytes()]
+    with contextlib.closing(sqlite3.connect(folder / ".memlake" / "vectors.db")) as db:
+        assert db.execute("SELECT count(*) FROM vector").fetchone() == (0,)
 
 
 def test_answers_are_lean_and_say_whose_memories_were_searched(folder: Path) -> None:
@@ -170,7 +231,7 @@ def test_initialize_is_answered_before_a_repo_or_a_model_is_opened(tmp_path: Pat
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
     }  # fmt: skip
     child = subprocess.Popen(
-        [sys.executable, "-c", SERVE, str(nowhere), "", "default"],
+        [sys.executable, "-c", SERVE, str(nowhere), "", "memory"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -330,7 +391,7 @@ def test_adding_decides_and_the_task_can_be_waited_for(folder: Path) -> None:
         assert back["content"] == "User phone: 1111"
         assert (await call(client, "memory_delete", id=first["id"]))["status"] == "deleted"
         assert (await call(client, "memory_restore", id=first["id"]))["status"] == "restored"
-        assert (await call(client, "memory_purge", id=first["id"]))["status"] == "purged"
+        assert (await call(client, "memory_delete", id=first["id"], purge=True))["status"] == "purged"
 
     talk(folder, said)
 
@@ -426,12 +487,12 @@ def test_a_secret_is_warned_of_wherever_it_is_put(folder: Path) -> None:
     talk(folder, said)
 
 
-@pytest.mark.parametrize("verb", ["memory_delete", "memory_purge"])
-def test_deleting_twice_is_no_failure(folder: Path, verb: str) -> None:
+@pytest.mark.parametrize("purge", [False, True])
+def test_deleting_twice_is_no_failure(folder: Path, purge: bool) -> None:
     async def said(client: Client) -> None:
         made = await call(client, "memory_add", content="The office is in Bern")
-        await call(client, verb, id=made["id"])
-        again = await call(client, verb, id=made["id"])
+        await call(client, "memory_delete", id=made["id"], purge=purge)
+        again = await call(client, "memory_delete", id=made["id"], purge=purge)
         assert again["status"] == "already gone" and "branch 'main'" in again["note"]
 
     talk(folder, said)

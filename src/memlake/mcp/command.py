@@ -13,7 +13,7 @@ from memlake import config, dotfiles, projects
 from memlake.dotfiles import Plan
 from memlake.errors import Nothing, Unavailable
 from memlake.mcp import install as clients
-from memlake.mcp.install import CLIENTS
+from memlake.mcp.install import CLIENTS, PROFILE, PROFILES
 
 _SDK = ("mcp", "mcp_types", "anyio")
 _client = click.option("--client", "name", type=click.Choice(list(CLIENTS)), required=True, help="Which client.")
@@ -26,10 +26,10 @@ _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the new fil
 @click.group(invoke_without_command=True)
 @click.option(
     "--profile",
-    type=click.Choice(["default", "full"]),
-    default="default",
+    type=click.Choice(list(PROFILES)),
+    default="memory",
     show_default=True,
-    help="Which tools to offer; full adds purge, history and branches.",
+    help="Which tools to offer. " + "; ".join(f"{name}: {says}" for name, says in PROFILES.items()) + ".",
 )
 @click.option("--agent-id", default="", metavar="NAME", help="Who remembers; unless given, the name of the client.")
 @click.option("--session-id", metavar="NAME", help="The session memories belong to.")
@@ -71,12 +71,15 @@ def _load(module: str) -> Any:
 @mcp.command()
 @_client
 @_scope
+@click.option(
+    "--profile", type=click.Choice(list(PROFILES)), default=PROFILE, show_default=True, help="Which tools to offer."
+)
 @_dry_run
-def install(name: str, scope: str | None, dry_run: bool) -> None:
+def install(name: str, scope: str | None, profile: str, dry_run: bool) -> None:
     """Add the server to the settings file of a client. The rest of the file stays. Running it again changes nothing."""
     client, root = CLIENTS[name], config.find_repo()
     path = clients.file_of(client, scope, root or Path.cwd(), Path.home())
-    command = clients.command_of(client, scope, root)
+    command = clients.command_of(client, scope, root, profile)
     plan = dotfiles.plan(path, clients.add_server(client, command, path))
     if dry_run:
         click.echo(f"{path} would be:\n{plan.new}", nl=False)

@@ -14,6 +14,12 @@ from memlake.named_tuple import NamedTuple
 
 NAME = "memlake"
 SCOPES = ("project", "user")
+PROFILES = {  # which tools a server offers; tools.py says which those are
+    "lean": "remember, recall, update, forget, restore",
+    "memory": "store_memory, memory_search and the other names that agents know",
+    "full": "these, history, branches and purge",
+}
+PROFILE = "lean"  # what a client is set up with: few tools, in one vocabulary
 
 
 class Client(NamedTuple):
@@ -78,12 +84,13 @@ def file_of(client: Client, scope: str | None, root: Path, home: Path) -> Path:
     return home / name[2:] if name.startswith("~/") else root / name
 
 
-def command_of(client: Client, scope: str | None, root: Path | None) -> list[str]:
+def command_of(client: Client, scope: str | None, root: Path | None, profile: str = PROFILE) -> list[str]:
     """How a client starts the server. A team commits a project's file, so nothing of this machine stands in it."""
+    serve = ("mcp", "--profile", profile)
     if (scope or next(iter(client.files))) == "project":
-        return [NAME, *(("-C", client.place) if client.place else ()), "mcp"]
+        return [NAME, *(("-C", client.place) if client.place else ()), *serve]
     pinned = ("-C", str(root)) if root and "project" not in client.files else ()
-    return [sys.executable, "-m", "memlake.cli", *pinned, "mcp"]
+    return [sys.executable, "-m", "memlake.cli", *pinned, *serve]
 
 
 def entry(client: Client, command: list[str]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from memlake.calls import refuse_unknown
@@ -22,6 +22,8 @@ _SAYS = {
     "search": 'What to find, described ("user\'s coding habits") or in exact words.',
     "agentId": "An agent's name.",
     "startTime": 'ISO time or words such as "last week".',
+    "since": 'A time, or "last week".',
+    "purge": "true: erase it for good; nothing brings it back.",
     "expires_at": 'A time, "in 3 days", "never".',
     "expiresAt": 'A time, "in 3 days", "never".',
     "agent_id": "Only this agent's.",
@@ -54,9 +56,10 @@ _CHECKS: dict[Any, tuple[type, ...]] = {
 _OURS = ("desk", "who")
 
 
-def input_schema(run: Callable[..., Any]) -> dict[str, Any]:
+def input_schema(run: Callable[..., Any], hidden: Collection[str] = ()) -> dict[str, Any]:
+    """What a tool takes, without the parameters that are not told."""
     properties, required = {}, []
-    for name, (kind, default) in parameters(run).items():
+    for name, (kind, default) in parameters(run, hidden).items():
         said = {"description": _SAYS[name]} if name in _SAYS else {}
         shown = {"default": default} if default not in (inspect.Parameter.empty, None, False, "") else {}
         properties[name] = {**_KINDS[kind], **said, **shown}
@@ -65,11 +68,15 @@ def input_schema(run: Callable[..., Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def parameters(run: Callable[..., Any]) -> dict[str, tuple[Any, Any]]:
+def parameters(run: Callable[..., Any], without: Collection[str] = ()) -> dict[str, tuple[Any, Any]]:
     """name -> (kind, default) of what a client may give."""
     hints = typing.get_type_hints(run)
     given = inspect.signature(run).parameters
-    return {name: (_plain(hints[name]), one.default) for name, one in given.items() if name not in _OURS}
+    return {
+        name: (_plain(hints[name]), one.default)
+        for name, one in given.items()
+        if name not in _OURS and name not in without
+    }
 
 
 def _plain(kind: Any) -> Any:
@@ -79,9 +86,9 @@ def _plain(kind: Any) -> Any:
     return kind
 
 
-def check_arguments(run: Callable[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+def check_arguments(run: Callable[..., Any], given: Mapping[str, Any], refused: Collection[str] = ()) -> dict[str, Any]:
     """Arguments as a tool takes them, or InvalidInput that names the parameter."""
-    known = parameters(run)
+    known = parameters(run, refused)
     refuse_unknown(run.__name__, given, known)
     for name, (kind, default) in known.items():
         value = given.get(name)

@@ -1,7 +1,8 @@
 """The tools: plain typed functions. Their signatures are the schemas, their docstrings what agents read.
 
 `store_memory`, `search_memory`, `get_agent_state`, `set_agent_state`, `delete_memory` and the `memory_*` family are
-named, and take and give what clients of either already know; the rest are memlake's own.
+named, and take and give what clients of either already know; the rest are memlake's own. A profile says which of them
+are listed. An agent that knows another family may call it all the same, but what erases for good only in `full`.
 """
 
 from __future__ import annotations
@@ -21,18 +22,31 @@ Result = dict[str, Any]
 _TASK = "task-"
 
 
+_RARE = frozenset({  # parameters that are taken always and listed in `full` alone: an agent pays for each it reads
+    "agentId", "as_of", "branch", "dry_run", "endTime", "expiresAt", "max_tokens", "metadata", "min_score", "mode",
+    "on_conflict", "project", "sees", "startTime", "userId", "user_id",
+})  # fmt: skip
+_GRAVE = frozenset({"purge"})  # parameters that only `full` takes
+
+
 class Tool(NamedTuple):
-    """A function with what a client may assume of it."""
+    """A function with what a client may assume of it, and its parameters that are always listed though rarely used."""
 
     run: Callable[..., Result]
-    profile: str
     reads_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    lists: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
         return self.run.__name__
+
+    def refused_in(self, profile: str) -> frozenset[str]:
+        return frozenset() if profile == "full" else _GRAVE
+
+    def hidden_in(self, profile: str) -> frozenset[str]:
+        return frozenset() if profile == "full" else (_RARE - self.lists) | _GRAVE
 
 
 # -- tools of agents that store and search ----------------------------------------------------------
@@ -106,19 +120,21 @@ def set_agent_state(desk: Desk, who: Who, key: str, value: Any, branch: str | No
     return {**told, **_warnings(found.warnings)}
 
 
-def delete_memory(desk: Desk, who: Who, memory_id: str, branch: str | None = None) -> Result:
-    """Forget a memory; memory_restore brings it back."""
-    return {"memory_id": memory_id, **_delete(desk.on(who, branch), memory_id)}
+def delete_memory(desk: Desk, who: Who, memory_id: str, purge: bool | None = None, branch: str | None = None) -> Result:
+    """Delete a memory. It is forgotten and can be restored, because agents err; a setting may make it final."""
+    return {"memory_id": memory_id, **_delete(desk.on(who, branch), memory_id, purge)}
 
 
-def _delete(memories: Memories, memory_id: str) -> Result:
+def _delete(memories: Memories, memory_id: str, purge: bool | None) -> Result:
     """Deleting twice is not a failure, because agents try again. Deleting what was never stored is one."""
     try:
-        memories.delete(memory_id)
+        report = memories.delete(memory_id, purge=purge)
     except NotFound:
         memories.history(memory_id)
         return _gone(memories)
-    return {"status": "deleted"}
+    if report is None:
+        return {"status": "deleted"}
+    return {"status": "purged", **({"notes": list(report.notes)} if report.notes else {})}
 
 
 def _gone(memories: Memories) -> Result:
@@ -243,9 +259,9 @@ def memory_update(
     return {**told, **_warnings(made.warnings)}
 
 
-def memory_delete(desk: Desk, who: Who, id: str, branch: str | None = None) -> Result:
-    """Delete an outdated memory; memory_restore brings it back."""
-    return {"id": id, **_delete(desk.on(who, branch), id)}
+def memory_delete(desk: Desk, who: Who, id: str, purge: bool | None = None, branch: str | None = None) -> Result:
+    """Delete an outdated memory. It can be restored."""
+    return {"id": id, **_delete(desk.on(who, branch), id, purge)}
 
 
 def memory_task_wait(desk: Desk, who: Who, taskId: str, timeout: float = 60) -> Result:
@@ -289,16 +305,6 @@ def memory_restore(desk: Desk, who: Who, id: str, at: str | None = None, branch:
     """Bring back a deleted memory, or the value it had at a revision, a time or a version."""
     made = desk.on(who, branch).restore(id, at)
     return {"id": made.memory_id, "content": made.content, "status": "restored"}
-
-
-def memory_purge(desk: Desk, who: Who, id: str, branch: str | None = None) -> Result:
-    """Erase every value of a memory for good. Nothing brings it back."""
-    memories = desk.on(who, branch)
-    try:
-        report = memories.purge(id, f"asked for by {who.agent_id or 'an agent'}")
-    except NotFound:
-        return {"id": id, **_gone(memories)}
-    return {"id": id, "status": "purged", **({"notes": list(report.notes)} if report.notes else {})}
 
 
 def memory_log(desk: Desk, who: Who, limit: int = 20, branch: str | None = None) -> Result:
@@ -350,31 +356,115 @@ def branch_discard(desk: Desk, who: Who, branch_id: str) -> Result:
     return {"branch_id": branch_id, "status": "discarded"}
 
 
-TOOLS = (
-    Tool(store_memory, "default"),
-    Tool(search_memory, "default", reads_only=True, idempotent=True),
-    Tool(get_agent_state, "default", reads_only=True, idempotent=True),
-    Tool(set_agent_state, "default", idempotent=True),
-    Tool(delete_memory, "default", destructive=True, idempotent=True),
-    Tool(memory_add, "default", idempotent=True),
-    Tool(memory_search, "default", reads_only=True, idempotent=True),
-    Tool(memory_update, "default", idempotent=True),
-    Tool(memory_delete, "default", destructive=True, idempotent=True),
-    Tool(memory_restore, "default", idempotent=True),
-    Tool(memory_task_wait, "default", reads_only=True, idempotent=True),
-    Tool(memory_history, "full", reads_only=True, idempotent=True),
-    Tool(memory_diff, "full", reads_only=True, idempotent=True),
-    Tool(memory_purge, "full", destructive=True, idempotent=True),
-    Tool(memory_log, "full", reads_only=True, idempotent=True),
-    Tool(branch_create, "full"),
-    Tool(branch_list, "full", reads_only=True, idempotent=True),
-    Tool(branch_merge, "full", idempotent=True),
-    Tool(branch_discard, "full", destructive=True),
+# -- one word for each thing an agent does with its memory --------------------------------------------
+
+
+def remember(
+    desk: Desk,
+    who: Who,
+    content: str,
+    category: str | None = None,
+    tags: list[str] | None = None,
+    metadata: dict[str, Any] | None = None,
+    expires_at: str | None = None,
+    user_id: str | None = None,
+    branch: str | None = None,
+) -> Result:
+    """Remember one fact in one sentence. A duplicate is skipped; a correction replaces the old value, which is kept."""
+    done = memory_add(
+        desk, who, content, category, tags, metadata=metadata, expiresAt=expires_at, userId=user_id, branch=branch
+    )
+    return {name: value for name, value in done.items() if name not in ("taskId", "status")}
+
+
+def recall(
+    desk: Desk,
+    who: Who,
+    query: str,
+    limit: int = 10,
+    category: str | None = None,
+    tags: list[str] | None = None,
+    scope: str | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    as_of: str | None = None,
+    user_id: str | None = None,
+    project: str | None = None,
+    max_tokens: int | None = None,
+    branch: str | None = None,
+) -> Result:
+    """Search what this project's agents remember: describe what you want, or give exact words. Empty: the newest."""
+    return memory_search(
+        desk, who, query, limit, category=category, tags=tags, scope=scope, startTime=since, endTime=until,
+        as_of=as_of, userId=user_id, project=project, max_tokens=max_tokens, branch=branch,
+    )  # fmt: skip
+
+
+def update(
+    desk: Desk,
+    who: Who,
+    id: str,
+    content: str,
+    category: str | None = None,
+    tags: list[str] | None = None,
+    expires_at: str | None = None,
+    branch: str | None = None,
+) -> Result:
+    """Replace what a memory says; its earlier content is kept."""
+    done = memory_update(desk, who, id, content, tags, category, expiresAt=expires_at, branch=branch)
+    return {name: value for name, value in done.items() if name != "taskId"} | {"status": "updated"}
+
+
+def forget(desk: Desk, who: Who, id: str, purge: bool | None = None, branch: str | None = None) -> Result:
+    """Forget a memory that is wrong or outdated. It can be restored."""
+    return memory_delete(desk, who, id, purge, branch)
+
+
+def restore(desk: Desk, who: Who, id: str, at: str | None = None, branch: str | None = None) -> Result:
+    """Bring back a forgotten memory, or the value it had at a time or version."""
+    return memory_restore(desk, who, id, at, branch)
+
+
+_LEAN = (
+    Tool(remember, idempotent=True),
+    Tool(recall, reads_only=True, idempotent=True),
+    Tool(update, idempotent=True),
+    Tool(forget, destructive=True, idempotent=True),
+    Tool(restore, idempotent=True),
 )
-PROFILES = ("default", "full")
+_MEMORY = (
+    Tool(store_memory, lists=frozenset({"metadata"})),
+    Tool(search_memory, reads_only=True, idempotent=True),
+    Tool(get_agent_state, reads_only=True, idempotent=True),
+    Tool(set_agent_state, idempotent=True),
+    Tool(delete_memory, destructive=True, idempotent=True),
+    Tool(memory_add, idempotent=True, lists=frozenset({"metadata", "agentId"})),
+    Tool(memory_search, reads_only=True, idempotent=True, lists=frozenset({"agentId", "startTime", "endTime"})),
+    Tool(memory_update, idempotent=True, lists=frozenset({"metadata", "agentId"})),
+    Tool(memory_delete, destructive=True, idempotent=True),
+    Tool(memory_restore, idempotent=True),
+    Tool(memory_task_wait, reads_only=True, idempotent=True),
+)
+_MORE = (
+    Tool(memory_history, reads_only=True, idempotent=True),
+    Tool(memory_diff, reads_only=True, idempotent=True),
+    Tool(memory_log, reads_only=True, idempotent=True),
+    Tool(branch_create),
+    Tool(branch_list, reads_only=True, idempotent=True),
+    Tool(branch_merge, idempotent=True),
+    Tool(branch_discard, destructive=True),
+)
+PROFILES = {"lean": _LEAN, "memory": _MEMORY, "full": (*_MEMORY, *_MORE)}
+TOOLS = (*_LEAN, *_MEMORY, *_MORE)
 
 
 def list_tools(profile: str) -> dict[str, Tool]:
+    """The tools that a profile offers, by name."""
     if profile not in PROFILES:
         raise InvalidInput(f"a profile is one of {', '.join(PROFILES)}, not {profile!r}.")
-    return {tool.name: tool for tool in TOOLS if tool.profile == "default" or profile == "full"}
+    return {tool.name: tool for tool in PROFILES[profile]}
+
+
+def list_callable(profile: str) -> dict[str, Tool]:
+    """What may be called: what is offered, and every family's names for the same."""
+    return list_tools(profile) | {tool.name: tool for tool in (*_LEAN, *_MEMORY)}

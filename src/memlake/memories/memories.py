@@ -149,12 +149,16 @@ class Memories:
         self.shared.wake()
         return record.make_updated(made, warnings)
 
-    def delete(self, memory_id: str) -> Memory:
-        """Remove a memory from the branch. `restore` brings it back."""
+    def delete(self, memory_id: str, *, purge: bool | None = None, reason: str = "deleted") -> PurgeReport | None:
+        """Forget a memory, so that `restore` brings it back, or erase it for good: as the setting memory.delete says.
+
+        Forgetting is the default, because agents delete what they should not have.
+        """
+        if purge or (purge is None and self.context.settings.memory_delete == "purge"):
+            return self.purge(memory_id, reason)
         self._begin()
-        memory = self.get(memory_id)
-        memory_store.delete(self.context, memory)
-        return memory
+        memory_store.delete(self.context, self.get(memory_id))
+        return None
 
     def forget_written(self, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
         """Take back what a session, an agent or a time wrote, in one commit: what it had overwritten stands again."""

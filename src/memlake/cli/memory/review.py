@@ -90,7 +90,7 @@ def forget(
     named = [memories.get(memories.full_id(one)) for one in memory_ids]  # all of them exist, or none is forgotten
     for memory in named:
         if not dry_run:
-            memories.delete(memory.memory_id)
+            memories.delete(memory.memory_id, purge=False)
         screen.line(f"{'Would forget' if dry_run else 'Forgot'} {memory.memory_id}: {shorten_memory(memory)}")
 
 
