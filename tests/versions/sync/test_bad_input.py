@@ -269,3 +269,22 @@ def test_a_clock_that_is_an_hour_off_changes_nothing(
         off.pull()
         assert heads(off) == heads(mine)
         assert off.upkeep.fsck(full=True).ok
+
+
+def test_a_remote_that_was_emptied_is_not_begun_again_without_what_it_had(mine: Repo, run: Run, tmp_path: Path) -> None:
+    """As where a disk is not mounted: what is known to lie there does not, so a push would leave it out."""
+    there = tmp_path / "there"
+    mine.remotes.add("origin", there)
+    mine.push()
+    there.rename(tmp_path / "away")
+    for words in (("push",), ("push", "--force"), ("push", "-n"), ("fetch",), ("pull",), ("remote", "gc")):
+        code, text = run(*words)
+        assert code == 128 and "no memlake history any more" in text, words
+    assert not there.exists()
+    advice = re.search(r"again: (.+)", text)
+    assert advice is not None
+    for line in advice[1].split(" && "):
+        assert run(*shlex.split(line)[1:])[0] == 0
+    with ml.clone(there, tmp_path / "theirs") as theirs:
+        assert heads(theirs) == heads(mine) and theirs.upkeep.fsck(full=True).ok
+    assert (tmp_path / "theirs" / "a.txt").read_bytes() == b"hello\n"

@@ -74,7 +74,7 @@ def fetch(
     except Same:
         return found
     if state is None:
-        state = remote.get_root()  # raises
+        state = remote.get_root(mirror.root())  # raises
     purged: tuple[PurgeRecord, ...] = ()
     while True:
         check_repo(history, remote, state.root, mirror.root())

@@ -144,6 +144,7 @@ def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_
     remote = link.remote
     state = remote.load()
     if state is None:
+        remote.check_never_used(link.mirror.root())
         remote.check_unused()
     else:
         check_repo(history, remote, state.root, link.mirror.root())

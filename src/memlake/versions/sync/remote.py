@@ -74,15 +74,27 @@ class Remote:
         loaded = self._swap.load(known)
         return None if loaded is None else State(decode_root(loaded.data, self.url), loaded.data, loaded.tag)
 
-    def get_root(self) -> State:
-        """The root, or NotFound where nobody has pushed yet."""
+    def get_root(self, before: Root | None = None) -> State:
+        """The root, or NotFound where nobody has pushed yet, or where the one that was read before is gone."""
         state = self.load()
         if state is None:
+            self.check_never_used(before)
             raise NotFound(
                 f"{self.url} has no memlake history: nobody has pushed to it yet.",
                 hint=f"Check the address, or be the first: memlake push {pasted(self.name)}",
             )
         return state
+
+    def check_never_used(self, before: Root | None) -> None:
+        """Refuse to begin again where there was a root: what is known to lie there does not any more."""
+        if before is not None:
+            name = pasted(self.name)
+            raise NotFound(
+                f"{self.url} has no memlake history any more, and it had (state {before.generation}): its disk may not "
+                "be mounted, or somebody emptied or moved it. Nothing was changed.",
+                hint=f"If it moved: memlake remote set-url {name} URL\n"
+                f"If it is gone, send all of it again: memlake remote refresh {name} && memlake push {name}",
+            )
 
     def attempts(self) -> Iterator[int]:
         """Numbers of attempts at a swap. Between them it waits for a random time that grows, as others do who lost, so

@@ -66,7 +66,7 @@ def collect(history: History, link: Link, policy: Policy, obey: Obey) -> RemoteG
     """Condemn what no ref of the remote reaches, and delete what was condemned a grace period ago."""
     remote, left = link.remote, set[str]()
     for _ in remote.attempts():
-        state = remote.get_root()
+        state = remote.get_root(link.mirror.root())
         check_repo(history, remote, state.root, link.mirror.root())
         obey_purges(history, remote, state.root, obey, dry_run=policy.dry_run)
         if not policy.dry_run:
