@@ -19,16 +19,17 @@ from urllib.parse import urlsplit
 from memlake import config
 from memlake.calls import refuse_unknown
 from memlake.errors import NotFound, Unavailable
-from memlake.memories.forget import Choice
 from memlake.memories.memories import Draft
 from memlake.memories.recalls import Teller
-from memlake.memories.record import check_agent, check_text
+from memlake.memories.record import Caller, check_agent, check_text
+from memlake.memories.revert import Choice
 from memlake.memories.search import Query, build_query, list_users
+from memlake.objects.layout import new_id
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
-    from memlake.memories.forget import Forgotten
     from memlake.memories.record import Outcome
+    from memlake.memories.revert import Taken
     from memlake.memories.search import Hits
     from memlake.memories.timeline import Version
     from memlake.memories.verdicts import Judge
@@ -68,7 +69,10 @@ class Agent:
         self.agent_id, self.session_id = check_agent(agent_id), check_text(session_id, "session_id") or None
         self.user_id = check_text(user_id, "user_id") or None
         self.repo = _open(host)
-        self.memories = self.repo.memories(branch).as_agent(self.agent_id, check_text(org_id, "org_id") or None)
+        caller = Caller("python", self.session_id or f"run:{new_id()}")
+        self.memories = (
+            self.repo.memories(branch).as_agent(self.agent_id, check_text(org_id, "org_id") or None).called_by(caller)
+        )
 
     @property
     def org_id(self) -> str:
@@ -156,8 +160,7 @@ class Agent:
         """Change a memory; its earlier content stays in its history."""
         refuse_unknown("update_memory", fields, Draft._fields)
         old = self.memories.get(memory_id)
-        text = {"content": content, "session_id": self.session_id} if content is not None else {}
-        changed = {**text, **fields}
+        changed = {**({"content": content} if content is not None else {}), **fields}
         draft = Draft(**{"content": old.content, "agent_id": old.agent_id, **changed})
         made = self.memories.update(memory_id, draft, changed=changed)
         _warn(made.warnings)
@@ -175,16 +178,14 @@ class Agent:
             return False
         return True
 
-    def forget_written(
-        self,
-        *,
-        session_id: str | None = None,
-        agent_id: str | None = None,
-        since: str | int | None = None,
-        dry_run: bool = False,
-    ) -> list[Forgotten]:
-        """Take back what a session or an agent wrote, or what was written since a time. Overwritten values return."""
-        return self.memories.forget_written(Choice(session_id, agent_id, since), dry_run=dry_run)
+    def revert(self, *, dry_run: bool = False, **written: Any) -> Taken:
+        """Take back what was written by a session_id, an agent_id, a source, or since a time, in one step.
+
+        What it replaced stands again, what it forgot is there again, what it added is forgotten. With `derived` also
+        what was made from it. The result names who was told of it.
+        """
+        refuse_unknown("revert", written, Choice._fields)
+        return self.memories.revert(Choice(**written), dry_run=dry_run)
 
     def restore_memory(self, memory_id: str, at: str | None = None) -> dict[str, Any]:
         """Bring back a deleted memory, or the value it had at a rev or time."""

@@ -9,6 +9,7 @@ imported before a config file with something in it is found.
 from __future__ import annotations
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -619,6 +620,16 @@ def editor(settings: Settings | None = None) -> str:
     wishes = (os.environ.get("MEMLAKE_EDITOR"), settings.core_editor if settings else "", os.environ.get("VISUAL"))
     wish = next((wish for wish in (*wishes, os.environ.get("EDITOR")) if wish), "")
     return wish or ("" if os.environ.get("TERM", "dumb") == "dumb" else "vi")
+
+
+def find_session() -> tuple[str, str]:
+    """The program a command line is typed in and its session: MEMLAKE_SESSION, else what a coding agent says of
+    itself, else the terminal of this day.
+    """
+    agents = (("claude-code", "CLAUDE_CODE_SESSION_ID"), ("codex", "CODEX_THREAD_ID"))
+    client, session = next(((name, said) for name, key in agents if (said := os.environ.get(key))), ("cli", ""))
+    session = os.environ.get("MEMLAKE_SESSION") or session
+    return client, session or f"shell:{time.strftime('%Y%m%d')}-{os.getsid(0)}"
 
 
 def hook_seconds(default: float) -> float:

@@ -49,7 +49,7 @@ def test_other_names_and_unknown_fields_are_understood(tmp_path: Path) -> None:
     made = item.memory
     assert (made.content, made.agent_id, made.session_id, made.tags) == ("a", "codex", "s", ("x",))
     assert made.created_at == made.updated_at == 1_700_000_000_000_000
-    assert made.metadata == {"colour": "red", "k": 1, "history": "long"} and made.source == ""
+    assert made.metadata == {"colour": "red", "k": 1, "history": "long"} and made.source == "import:jsonl"
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_mem0_documents_are_read(tmp_path: Path, wrap: Any, indent: int | None) 
     reading = read_memories(source)
     (item,) = reading
     made = item.memory
-    assert reading.format == "mem0" and made.source == "mem0" and made.memory_id == ONE
+    assert reading.format == "mem0" and made.source == "import:mem0" and made.memory_id == ONE
     assert made.content == "Likes to play cricket on weekends"
     assert (made.agent_id, made.session_id, made.category, made.tags) == ("coach", "trip-1", "sports", ("weekend",))
     assert (made.metadata, made.user_id) == ({"category": "hobbies"}, "alice")
@@ -281,7 +281,10 @@ def test_notes_of_basic_memory_become_memories(repo: ml.Repo, tmp_path: Path) ->
     assert method.metadata == {
         "type": "note", "title": "Coffee Brewing", "permalink": "drinks/coffee-brewing", "context": "from the course",
     }  # fmt: skip
-    assert iso(method.created_at) == "2024-07-20T08:30:36Z" and method.source == "basic-memory:drinks/coffee-brewing"
+    assert (
+        iso(method.created_at) == "2024-07-20T08:30:36Z"
+        and method.source == "import:basic-memory:drinks/coffee-brewing"
+    )
     assert {"Coffee brewing wants soft water", "Coffee Brewing relates to Tea"} <= by.keys()
     assert by["Coffee Brewing requires Proper Grinding"].metadata["context"] == "before all"
     assert {"Coffee Brewing goes well with Cake", "Coffee Brewing links to Plain Link"} <= by.keys()
@@ -352,7 +355,7 @@ def test_a_duckdb_file_of_hatidata_is_read(repo: ml.Repo, tmp_path: Path, table:
     assert load_items(repo.memories(), read_memories(source)) == Report(stored=1)
     assert load_items(repo.memories(), read_memories(source)) == Report(known=1)
     made = repo.memories().get(ONE)
-    assert made.metadata["customer_id"] == "cust-42" and made.tags == ("mail",) and made.source == "hatidata"
+    assert made.metadata["customer_id"] == "cust-42" and made.tags == ("mail",) and made.source == "import:hatidata"
     assert iso(made.created_at) == "2025-01-15T10:30:00Z" and made.importance == pytest.approx(0.8)
 
 
@@ -394,7 +397,7 @@ def test_mem0_as_lines_of_json(tmp_path: Path, form: str, count: int) -> None:
     found = list(read_memories(lines(tmp_path / "a.jsonl", *rows), format=form))
     assert [item.memory.content for item in found] == ["Likes tea", "Likes rice"][:count]
     first = found[0].memory
-    assert (first.memory_id, first.category, first.tags, first.source) == (ONE, "food", ("home",), "mem0")
+    assert (first.memory_id, first.category, first.tags, first.source) == (ONE, "food", ("home",), "import:mem0")
     assert (first.metadata, first.user_id) == ({}, "ada")
 
 

@@ -204,7 +204,7 @@ def test_answers_are_lean_and_say_whose_memories_were_searched(folder: Path) -> 
     talk(folder, said, agent="me")
     with ml.open(folder) as repo:
         (memory,) = repo.memories().list_memories(Query())
-        assert memory.source == "mcp:me" and len(memory.session_id) == 36
+        assert (memory.source, memory.client) == ("agent:me", "mcp") and len(memory.session_id) == 36
 
 
 def test_a_warning_quotes_only_the_beginning_of_a_long_text(folder: Path) -> None:

@@ -17,7 +17,7 @@ import memlake as ml
 from memlake.defaults import Settings
 from memlake.errors import Denied, InvalidInput
 from memlake.integrations.read_memories import read_memories
-from memlake.memories import store, transfer
+from memlake.memories import record, store, transfer
 from memlake.memories.import_records import Earlier, Item, Planned
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Memory
@@ -47,7 +47,8 @@ def full(memories: Memories) -> Memory:
     made = Memory(
         new_id(), "用户电话: 1111", "codex", "s-1", "acme", "preference", "contacts", ("电话", "phone"),
         {"project": "x", "history": [{"value": "0000", "updatedAt": "2026-01-01"}], "deep": {"a": [1, None, 2.5]}},
-        0.9, "chat", 1_700_000_000_123_456, 1_700_000_000_123_456, 4_000_000_000_000_001, related=(ONE,), review="look",
+        0.9, "import:chat", 1_700_000_000_123_456, 1_700_000_000_123_456, 4_000_000_000_000_001, related=(ONE,),
+        review="look",
     )  # fmt: skip
     assert len(memories.import_many([Item(made)]).new) == 1
     for number in ("2222", "3333"):
@@ -210,12 +211,13 @@ JSON_VALUES = st.recursive(
     PLAIN, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3), max_leaves=6
 )
 MICROS = st.integers(1, 250_000_000_000_000_000)
+SOURCES = st.builds("{}:{}".format, st.sampled_from(record.SOURCES), TEXT) | st.sampled_from(record.SOURCES)
 MEMORIES = st.builds(
     Memory, st.uuids().map(str), TEXT.filter(str.strip), TEXT, TEXT, TEXT.filter(bool), TEXT.filter(bool), TEXT,
     st.lists(TEXT.map(str.strip).filter(bool), max_size=3, unique=True).map(tuple),
-    st.dictionaries(TEXT, JSON_VALUES, max_size=3), st.floats(0, 1), TEXT, MICROS, MICROS, st.just(0) | MICROS,
+    st.dictionaries(TEXT, JSON_VALUES, max_size=3), st.floats(0, 1), SOURCES, MICROS, MICROS, st.just(0) | MICROS,
     st.just(()), st.lists(st.uuids().map(str), max_size=2).map(tuple), TEXT,
-    st.just("") | TEXT.map(lambda text: f"/{text}"), TEXT, TEXT, own=st.just(False), user_id=TEXT,
+    st.just("") | TEXT.map(lambda text: f"/{text}"), TEXT, TEXT, own=st.just(False), user_id=TEXT, client=TEXT,
 )  # fmt: skip
 
 

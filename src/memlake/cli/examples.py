@@ -124,7 +124,11 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "recall-test": ("memlake recall-test", "memlake recall-test golden/team.toml --branch draft"),
     "memory": ("memlake memory ls", "memlake memory conflicts"),
     "memory update": ('memlake memory update 3d4ba3 "The API port is 9090"',),
-    "memory forget": ("memlake memory forget 3d4ba3", "memlake memory forget --session 4f2a --dry-run"),
+    "memory forget": ("memlake memory forget 3d4ba3",),
+    "memory revert": (
+        "memlake memory revert --session 4f2a --dry-run",
+        "memlake memory revert --source web --since yesterday",
+    ),
     "memory restore": ("memlake memory restore 3d4ba3", "memlake memory restore 3d4ba3 --at yesterday"),
     "memory purge": ('memlake memory purge 3d4ba3 --reason "asked for by the user"',),
     "memory conflicts": ("memlake memory conflicts",),

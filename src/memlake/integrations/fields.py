@@ -42,6 +42,7 @@ NAMES = {  # ours, and what others call it; the first that is there counts
     "area": ("area",),
     "package": ("package",),
     "user_id": ("user_id", "userId"),
+    "client": ("client",),
 }
 # What an index knows of a memory and the memory itself does not: left behind.
 DERIVED = {
@@ -109,7 +110,7 @@ def _build_memory(known: Mapping[str, Any], source: str) -> Memory:
         record.check_tags(known.get("tags")),
         record.check_metadata(known.get("metadata")),
         record.check_importance(known.get("importance", 0.5)),
-        record.check_text(known.get("source"), "source"),
+        record.describe_source(record.check_text(known.get("source"), "source"), "import"),
         created,
         created if updated is None else updated,
         parse_moment(known.get("expires_at"), "expires_at") or 0,
@@ -119,6 +120,7 @@ def _build_memory(known: Mapping[str, Any], source: str) -> Memory:
         area=record.check_text(known.get("area"), "area", longest=4096),
         package=record.check_text(known.get("package"), "package", longest=4096),
         user_id=record.check_text(known.get("user_id"), "user_id"),
+        client=record.check_text(known.get("client"), "client"),
     )
 
 

@@ -39,8 +39,9 @@ class Reading(Source):
             for raw in self._raws:
                 problem = raw.problem
                 if not problem:
-                    # Our own export says where its memories are from; of the others the format is all that is known.
-                    origin = {} if self.format == "jsonl" or raw.fields.get("source") else {"source": self.format}
+                    # Our own export says what its memories come from; of the others the format is all that is known.
+                    origin = {"source": raw.fields.get("source") or self.format}
+                    origin |= {} if self.format == "jsonl" else {"client": self.format}
                     try:
                         return fields.build_item({**raw.fields, **origin}, self.format)
                     except InvalidInput as error:

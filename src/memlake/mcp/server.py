@@ -49,7 +49,8 @@ def build(desk: Desk, who: Who, profile: str = "memory") -> Server[Any]:
         tool = may_call.get(params.name)
         if tool is None:
             return report_failure(f"there is no tool {params.name!r}. The tools are {', '.join(known)}.")
-        caller = who._replace(agent_id=who.agent_id or _client(context), session_id=who.session_id or session)
+        client = _client(context)
+        caller = who._replace(agent_id=who.agent_id or client, session_id=who.session_id or session, client=client)
         given = dict(params.arguments or {})
         return await anyio.to_thread.run_sync(answer, tool, desk, caller, given, profile)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.mcp.workspace import SOURCE, Desk, Who, Wish, answer, within
+from memlake.mcp.workspace import Desk, Who, Wish, answer, within
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Outcome
 from memlake.memories.search import Query, build_query, choose_agents, iso, list_users
@@ -65,8 +65,8 @@ def store_memory(
 ) -> Result:
     """Store one fact, preference, episode or context for later sessions, as it is."""
     given = {"memory_type": memory_type, "metadata": metadata, "importance": importance, "expires_at": expires_at}
-    given |= {"source": SOURCE, "user_id": user_id or who.user_id}
-    draft = Draft(content, who.agent_id, who.session_id, **given)  # type: ignore[arg-type]
+    given |= {"user_id": user_id or who.user_id}
+    draft = Draft(content, who.agent_id, **given)  # type: ignore[arg-type]
     stored = desk.on(who, branch).store(draft)
     return {
         "memory_id": stored.memory_id,
@@ -162,10 +162,9 @@ def memory_add(
 ) -> Result:
     """Remember one atomic fact. A duplicate is skipped; a correction replaces the old value and keeps it as history."""
     owner = agentId or who.agent_id
-    source = SOURCE if owner == who.agent_id else f"{SOURCE}:{who.agent_id}"
-    given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt, "source": source}
+    given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt}
     given |= {"user_id": userId or who.user_id}
-    draft = Draft(content, owner, who.session_id, **given)  # type: ignore[arg-type]
+    draft = Draft(content, owner, **given)  # type: ignore[arg-type]
     done = desk.on(who, branch).remember(draft, on_conflict, dry_run=dry_run)
     return {
         **_describe(done, content),
@@ -245,15 +244,10 @@ def memory_update(
 ) -> Result:
     """Replace what a memory says; its earlier content is kept in metadata.history."""
     draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata, expires_at=expiresAt)
-    draft = draft._replace(session_id=who.session_id)
     memories = desk.on(who, branch)
     if agentId and (owner := memories.get(id).agent_id) != agentId:
         raise InvalidInput(f"memory {id} belongs to agent {owner!r}, not to {agentId!r}. Nothing was changed.")
-    changed = [
-        name
-        for name in ("session_id", "tags", "category", "metadata", "expires_at")
-        if getattr(draft, name) is not None
-    ]
+    changed = [name for name in ("tags", "category", "metadata", "expires_at") if getattr(draft, name) is not None]
     made = memories.update(id, draft, changed=["content", *changed])
     told = {"id": id, "taskId": _task(made.memory_id, branch), "status": "accepted"}
     return {**told, **_warnings(made.warnings)}

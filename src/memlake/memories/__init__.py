@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         redact,
         remember,
         resources,
+        revert,
         review,
         search,
         state,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 __all__ = [
     "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
     "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
-    "record", "redact", "remember", "resources", "review", "rules",
+    "record", "redact", "remember", "resources", "revert", "review", "rules",
     "search", "state", "stats", "timeline", "transfer", "why",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

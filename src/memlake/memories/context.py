@@ -16,7 +16,7 @@ from memlake.defaults import Settings
 from memlake.errors import Damaged, Error, Unavailable
 from memlake.index.index import Index
 from memlake.memories import branch_expiry, record
-from memlake.memories.record import Memory
+from memlake.memories.record import NOBODY, Caller, Memory
 from memlake.objects import disk
 from memlake.projects import Place
 from memlake.records import Author, Commit, Entry
@@ -43,6 +43,7 @@ class MemoryContext:
     read_counts: Callable[[Sequence[bytes]], Mapping[bytes, int]] = lambda _: {}
     written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
     agent: str = ""  # who works here and signs what is written, if it is not a person
+    caller: Caller = NOBODY
     org: str | None = None  # whose memories and state are seen; None for everybody's
     found: Place = projects.NOWHERE  # the project we were in when this was opened
     fork: Callable[[], str] | None = None  # makes the branch that is written, where that is not there yet

@@ -29,7 +29,7 @@ def add_memories(graph: Graph, history: History, commit: Commit, *, seen: Seen, 
     """A memory rests on what its source or its metadata name, word for word; its content is not searched for names."""
     memories = list(_read_memories(history, commit, seen))
     ids = {memory.memory_id: _add_memory(graph, memory) for memory in memories}
-    names = {memory.memory_id: dict.fromkeys(_list_names(memory)) for memory in memories}
+    names = {memory.memory_id: dict.fromkeys(list_named(memory)) for memory in memories}
     known = {**find(dict.fromkeys(name for each in names.values() for name in each)), **ids}
     for memory in memories:
         for name in names[memory.memory_id]:
@@ -50,7 +50,7 @@ def find_naming(
     found: dict[str, list[tuple[str, str]]] = {}
     for memory in _read_memories(history, commit, seen) if words else ():
         texts = (match[1] for match in words.finditer(memory.content)) if words else ()
-        for name in dict.fromkeys([*(name for name in _list_names(memory) if name in wanted), *texts]):
+        for name in dict.fromkeys([*(name for name in list_named(memory) if name in wanted), *texts]):
             found.setdefault(name, []).append((memory.memory_id, _cut_text(memory)))
     return found
 
@@ -79,9 +79,10 @@ def _add_memory(graph: Graph, memory: Memory) -> str:
     )
 
 
-def _list_names(memory: Memory) -> Iterator[str]:
-    if memory.source:
-        yield memory.source
+def list_named(memory: Memory) -> Iterator[str]:
+    """What a memory has as its source or in its metadata, word for word: it may name something else."""
+    if origin := record.cut_kind(memory.source):
+        yield origin
     yield from _list_texts(memory.metadata)
 
 

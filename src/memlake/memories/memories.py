@@ -19,7 +19,7 @@ from memlake.memories import search as memory_search
 from memlake.memories import store as memory_store
 from memlake.memories.context import MemoryContext
 from memlake.memories.recalls import Teller
-from memlake.memories.record import Memory, Outcome, State, Updated
+from memlake.memories.record import Caller, Memory, Outcome, State, Updated
 from memlake.memories.resources import Shared
 from memlake.memories.search import EVERYONE, Hits, Query
 from memlake.named_tuple import NamedTuple
@@ -32,8 +32,8 @@ from memlake.versions.history import refs
 
 if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
-    from memlake.memories.forget import Choice, Forgotten
     from memlake.memories.import_records import Item, Planned
+    from memlake.memories.revert import Choice, Taken
     from memlake.memories.review import Age, Decided, Doubt, Rule
     from memlake.memories.state import SetState
     from memlake.memories.stats import Stats
@@ -80,6 +80,10 @@ class Memories:
         """
         org = self.context.org if org_id is None else None if org_id == EVERYONE else org_id
         return Memories(dataclasses.replace(self.context, agent=agent_id, org=org), self.shared)
+
+    def called_by(self, caller: Caller) -> Memories:
+        """A view whose writes say which program, session and source they came from, where a draft does not."""
+        return Memories(dataclasses.replace(self.context, caller=caller), self.shared)
 
     def of_no_project(self) -> Memories:
         """A view for what holds everywhere: in a repo of many projects, what it stores belongs to none of them."""
@@ -141,7 +145,10 @@ class Memories:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
         self._check_enabled()
         self._begin()
-        old, new = self.get(memory_id), _check_draft(draft, self.context)
+        old = self.get(memory_id)
+        new = _check_draft(draft._replace(agent_id=old.agent_id), self.context)
+        if "content" in changed:  # a value belongs to who said it, so that it can be taken back
+            changed = {*changed, "session_id", "source", "client"}
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
         clean, warnings = later.redact.guard_memory(given, self.context.settings.memory_secrets)
         fields = {name: getattr(clean, name) for name in changed}
@@ -160,13 +167,13 @@ class Memories:
         memory_store.delete(self.context, self.get(memory_id))
         return None
 
-    def forget_written(self, choice: Choice, *, dry_run: bool = False) -> list[Forgotten]:
-        """Take back what a session, an agent or a time wrote, in one commit: what it had overwritten stands again."""
+    def revert(self, choice: Choice, *, dry_run: bool = False) -> Taken:
+        """Take back what a session, an agent, a source or a time wrote, in one commit; what it replaced stands."""
         if not dry_run:
             self._begin()
-        gone = later.forget.forget(self.context, choice, dry_run=dry_run)
+        taken = later.revert.revert(self.context, self.shared.recalls, choice, dry_run=dry_run)
         self.shared.wake()
-        return gone
+        return taken
 
     def purge(self, memory_id: str, reason: str) -> PurgeReport:
         """Erase every version of a memory for good."""
@@ -392,26 +399,31 @@ def prepare(draft: Draft, context: MemoryContext) -> Prepared:
 
 
 def _check_draft(draft: Draft, context: MemoryContext) -> Memory:
-    now = layout.now()
+    now, caller = layout.now(), context.caller
+    kind = caller.source or ("agent" if draft.agent_id or context.agent else "person")
+    me, given = context.agent, record.check_text(draft.source, "source")
+    if me and draft.agent_id not in ("", me):  # it stores this for another
+        given = given or f"agent:{me}"
     created = memory_search.parse_moment(draft.created_at)
     created = now if created is None else created
     return Memory(
         layout.new_id(),
         record.check_content(draft.content),
         record.check_agent(draft.agent_id),
-        record.check_text(draft.session_id, "session_id"),
+        record.check_text(caller.session if draft.session_id is None else draft.session_id, "session_id"),
         record.check_text(context.org or "local" if draft.org_id is None else draft.org_id, "org_id"),
         record.check_text(draft.memory_type, "memory_type") or "fact",
         record.check_text(draft.category, "category"),
         record.check_tags(draft.tags),
         record.check_metadata(draft.metadata),
         record.check_importance(draft.importance),
-        record.check_text(draft.source, "source"),
+        record.describe_source(given, kind),
         created,
         created,
         record.check_end(draft.expires_at, now),
         project=record.check_text(draft.project, "project", longest=4096),
         user_id=record.check_text(draft.user_id, "user_id"),
+        client=record.check_text(caller.client, "client"),
     )
 
 

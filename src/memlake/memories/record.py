@@ -23,6 +23,8 @@ from memlake.versions.history.times import parse_end
 
 TYPES = ("fact", "episode", "preference", "context")
 CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")
+SOURCES = ("person", "agent", "tool", "web", "import")  # what a memory comes from; more may follow a colon
+RUNS = ("shell:", "run:")  # sessions that are a terminal or a run of a program, not a conversation
 SCOPES = ("project", "own")  # whose memories a search sees: everybody's of the project, or the asker's own
 LONGEST = 1 << 20  # characters of content
 DEEPEST = 100  # levels of a JSON value
@@ -43,6 +45,17 @@ _FOR_ALL = re.compile(
     "|所有(?:的)?(?:包|服务|模块|应用|子项目)|每个(?:包|服务|模块|应用)|整个(?:仓库|项目|代码库)",
     re.IGNORECASE,
 )
+
+
+class Caller(NamedTuple):
+    """Who writes, beside the agent: the program it comes through, the session, and what kind of source that is."""
+
+    client: str = ""
+    session: str = ""
+    source: str = ""
+
+
+NOBODY = Caller()
 
 
 class Past(NamedTuple):
@@ -77,6 +90,7 @@ class Memory(NamedTuple):
     package: str = ""  # the package of a monorepo it holds for, if not for all
     own: bool = False  # it is about the project whose repo holds it, whatever that is called elsewhere
     user_id: str = ""  # whom it is about, where an agent serves many people
+    client: str = ""  # the program it came through
 
     @property
     def key(self) -> bytes:
@@ -155,11 +169,16 @@ def doc(memory: Memory, oid: str) -> Doc:
         bytes.fromhex(oid),
         indexed_text(memory),
         tuple(marks(memory)),
-        f"{memory.agent_id}\0{memory.session_id}" if memory.session_id else "",
+        f"{memory.agent_id}\0{memory.session_id}" if is_conversation(memory.session_id) else "",
         memory.created_at,
         memory.importance,
         memory.expires_at,
     )
+
+
+def is_conversation(session_id: str) -> bool:
+    """Whether what stands before and after in a session belongs together, as in a talk."""
+    return bool(session_id) and not session_id.startswith(RUNS)
 
 
 def indexed_text(memory: Memory) -> str:
@@ -177,9 +196,29 @@ def marks(memory: Memory) -> list[str]:
         mark("user", memory.user_id),
     ]  # fmt: skip
     found += [mark("project", OWN)] * memory.own
+    found += [mark("source", name) for name in name_sources(memory.source)]
     found += [mark("tag", tag) for tag in memory.tags]
     found += [meta_mark(name, value) for name, value in memory.metadata.items()]
     return found + [mark("review", "yes")] * bool(memory.review)
+
+
+def describe_source(given: str, kind: str) -> str:
+    """A source as a record has it: its kind, and what else is known of it after a colon. `kind`: unless it says so."""
+    if given.partition(":")[0] in SOURCES:
+        return given
+    kind = "web" if given.startswith(("http://", "https://")) else kind
+    return f"{kind}:{given}" if given else kind
+
+
+def name_sources(source: str) -> tuple[str, ...]:
+    """What a source may be asked for by: its kind, what follows, and both."""
+    return tuple(dict.fromkeys(name for name in (source.partition(":")[0], cut_kind(source), source) if name))
+
+
+def cut_kind(source: str) -> str:
+    """What a source says beside its kind: a file, an address, another program."""
+    kind, _, detail = source.partition(":")
+    return detail if kind in SOURCES else source
 
 
 def put_in_place(memory: Memory, place: Place) -> Memory:

@@ -67,6 +67,7 @@ class Query(NamedTuple):
     project: str | Sequence[str] | None = None  # names or folders ("*": all); None: the one we are in, and none
     min_score: float = 0.0  # hits whose `similarity_score` is lower are left out
     user_id: str | Sequence[str] | None = None  # only what is about these; "" is what names no user
+    source: str | None = None  # a kind (person, agent, tool, web, import), or what follows it, or both
 
 
 def choose_agents(me: str, asked: str | Sequence[str] | None, scope: str | None) -> str | Sequence[str]:
@@ -314,7 +315,7 @@ def _check_count(name: str, value: object, least: int) -> None:
 
 def _check_narrowing(query: Query) -> None:
     """What narrows a search is of the kind it is looked for by: a wrong one would quietly find nothing."""
-    for name in ("session_id", "memory_type", "category", "org_id", "as_of"):
+    for name in ("session_id", "memory_type", "category", "org_id", "as_of", "source"):
         if not isinstance(getattr(query, name), str | None):
             raise InvalidInput(f"{name} is text, not {getattr(query, name)!r}. Nothing was searched.")
     agents = [query.agent_id] if isinstance(query.agent_id, str) else query.agent_id
@@ -348,6 +349,7 @@ def build_filter(query: Query) -> Filter:
     if query.project not in (None, EVERYONE):
         groups.append([mark("project", name) for name in _names(query.project)])
     asked = {"session": query.session_id, "type": query.memory_type, "category": query.category, "org": query.org_id}
+    asked |= {"source": query.source}
     for field, value in asked.items():
         groups += [[mark(field, value)]] if value is not None else []
     if query.user_id not in (None, EVERYONE):
@@ -472,6 +474,7 @@ def fields(memory: Memory) -> dict[str, Any]:
         "tags": list(memory.tags),
         "metadata": dict(memory.metadata),
         "source": memory.source,
+        "client": memory.client,
         "created_at": created,
         "updated_at": created if memory.updated_at == memory.created_at else iso(memory.updated_at),
         "expires_at": iso(memory.expires_at) if memory.expires_at else None,

@@ -7,11 +7,10 @@ from typing import Any
 
 from memlake import memories as later  # rules of secrets: only writing pays for them
 from memlake.errors import InvalidInput, NotFound
-from memlake.memories import record
+from memlake.memories import record, store
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import STATE, state_path, state_room
 from memlake.memories.record import State
-from memlake.memories.store import choose_author
 from memlake.objects import layout
 from memlake.reports import PurgeReport
 from memlake.versions.upkeep import purge
@@ -31,7 +30,11 @@ def set_state(context: MemoryContext, agent_id: str, key: str, value: Any) -> Se
     kept, warnings = later.redact.guard_value(plain, context.settings.memory_secrets, what="the value", name=name)
     state = SetState(who, name, kept, layout.now(), _org(context))
     path = _path(context, state.agent_id, state.key)
-    context.write({path: record.encode_state(state)}, "set state", choose_author(state.agent_id, context))
+    context.write(
+        {path: record.encode_state(state)},
+        store.describe_write(context, "set state"),
+        store.choose_author(state.agent_id, context),
+    )
     state.warnings = warnings
     return state
 
@@ -56,7 +59,7 @@ def remove_state(context: MemoryContext, agent_id: str, key: str) -> bool:
     path = _path(context, agent_id, key)
     if context.entry(path) is None:
         return False
-    context.write({path: None}, "remove state", choose_author(agent_id, context))
+    context.write({path: None}, store.describe_write(context, "remove state"), store.choose_author(agent_id, context))
     return True
 
 

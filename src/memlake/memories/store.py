@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
@@ -15,9 +16,9 @@ from memlake.index.rows import Docs
 from memlake.memories import branch_expiry, index_sync, record
 from memlake.memories.context import MemoryContext, agent_author, heals, reads
 from memlake.memories.kind import memory_path
-from memlake.memories.record import Memory, Past
+from memlake.memories.record import Caller, Memory, Past
 from memlake.objects import layout
-from memlake.records import Author, Entry
+from memlake.records import Author, Commit, Entry
 from memlake.versions.history.commits import History
 
 _PART = re.compile(r"[0-9a-f]{6,32}")
@@ -124,8 +125,23 @@ def replace(context: MemoryContext, old: Memory, new: Memory, message: str, *, b
 def delete(context: MemoryContext, memory: Memory) -> None:
     """Remove a memory from the branch. Its history stays; `restore` brings it back."""
     path = memory_path(context.here.history, memory.agent_id, memory.memory_id)
-    context.write({path: None}, f"forget memory {memory.memory_id}", context.author)
+    context.write({path: None}, describe_write(context, f"forget memory {memory.memory_id}"), context.author)
     update_index(context)
+
+
+def describe_write(context: MemoryContext, subject: str) -> str:
+    """A message that says who wrote what leaves no record of its own, so that it can be taken back."""
+    said = {name: value for name, value in context.caller._asdict().items() if value}
+    return f"{subject}\n\n{json.dumps(said, sort_keys=True)}" if said else subject
+
+
+def read_caller(commit: Commit) -> Caller:
+    """Who wrote a commit, as far as it says so."""
+    try:
+        said = json.loads(commit.message.partition("\n\n")[2])
+        return Caller(**{name: str(said[name]) for name in Caller._fields if name in said})
+    except (ValueError, TypeError):
+        return Caller()
 
 
 def find_full_id(context: MemoryContext, text: str) -> str:

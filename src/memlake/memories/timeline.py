@@ -21,7 +21,18 @@ from memlake.versions.history.commits import History
 from memlake.versions.trees.codec import decode_commit
 
 _SHOWN = 60  # characters of a memory where it is only named
-BLAMED = ("content", "memory_type", "category", "tags", "metadata", "importance", "session_id", "source", "expires_at")
+BLAMED = (
+    "content",
+    "memory_type",
+    "category",
+    "tags",
+    "metadata",
+    "importance",
+    "session_id",
+    "source",
+    "client",
+    "expires_at",
+)
 
 
 class Version(NamedTuple):

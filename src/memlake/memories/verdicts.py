@@ -127,7 +127,8 @@ def join_memories(old: Memory, new: Memory, result: Outcome) -> Memory:
         tags=tuple(dict.fromkeys((*old.tags, *new.tags))),
         metadata={**old.metadata, **new.metadata},
         importance=max(old.importance, new.importance),
-        source=new.source or old.source,
+        source=new.source,
+        client=new.client,
         expires_at=new.expires_at,
     )
 
@@ -148,7 +149,6 @@ def fold_fields(old: Memory, new: Memory) -> Memory:
         tags=tuple(dict.fromkeys((*old.tags, *new.tags))),
         metadata={**new.metadata, **old.metadata},
         importance=max(old.importance, new.importance),
-        source=old.source or new.source,
         expires_at=max(old.expires_at, new.expires_at) if old.expires_at and new.expires_at else 0,
     )
 
@@ -162,7 +162,6 @@ def _describe_gained(old: Memory, folded: Memory) -> str:
         (names, f"metadata: {', '.join(names)}"),
         (folded.category != old.category, f"category: {folded.category}"),
         (folded.importance != old.importance, f"importance: {folded.importance:g}"),
-        (folded.source != old.source, f"source: {folded.source}"),
         (folded.expires_at != old.expires_at, "a later end" if folded.expires_at else "no end"),
     )
     return "; ".join(text for has, text in parts if has)

@@ -139,6 +139,8 @@ def _find_narrowing(memory: Memory, query: Query) -> Iterator[Gate]:
         wanted, has = getattr(query, field), getattr(memory, field)
         if wanted is not None and wanted != has:
             yield Gate("filter", f"Its {name} is {has or '(none)'!r}; {wanted!r} was asked for.")
+    if query.source is not None and query.source not in record.name_sources(memory.source):
+        yield Gate("filter", f"Its source is {memory.source or '(none)'!r}; {query.source!r} was asked for.")
     if missing := [tag for tag in query.tags if tag not in memory.tags]:
         yield Gate("filter", f"It does not have the tag {missing[0]!r}.")
     for name, value in query.metadata.items():

@@ -15,6 +15,7 @@ from memlake.views.words import clean
 if TYPE_CHECKING:
     from memlake.memories.recall_tests import ChangedAnswer
     from memlake.memories.recalls import Recall
+    from memlake.memories.revert import Exposed, Reverted, Taken
     from memlake.memories.review import Age, Decided, Doubt
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Version
@@ -199,6 +200,43 @@ def decided_lines(style: Style, one: Decided) -> Iterator[str]:
     for title, text in (("new", one.new), ("old", one.old)):
         yield from (f"    {title}: {line}" for line in wrap_text(text, style.width - 9))
     yield style.paint(f"    memlake memory restore {one.memory_id} --at {short(one.version)}", "dim")
+
+
+def revert_lines(style: Style, one: Reverted, *, dry_run: bool) -> Iterator[str]:
+    """What is taken back of one memory, and why if it was not written by whom was meant."""
+    forgot, restored = ("Would forget", "Would restore") if dry_run else ("Forgot", "Restored")
+    owner = one.restored or one.memory
+    if owner is None:
+        return
+    said = f" (it said: {shorten_memory(one.memory)})" if one.restored and one.memory else ""
+    yield f"{restored if one.restored else forgot} {owner.memory_id}: {shorten_memory(owner)}{said}"
+    if one.memory is None:
+        yield style.paint(f"{INDENT}it had been forgotten", "dim")
+    elif one.derived_from and one.derived_from != owner.memory_id:
+        yield style.paint(f"{INDENT}made from {one.derived_from}", "dim")
+
+
+def exposed_line(style: Style, one: Exposed) -> str:
+    """Who was told of what is taken back."""
+    whom = f"session {clean(one.session)}" if one.session else clean(one.agent) or "somebody"
+    agent = f" ({clean(one.agent)})" if one.session and one.agent else ""
+    told = words.count(len(one.memory_ids), "memory", "memories")
+    return style.paint(
+        f"Told: {whom}{agent}, {told} by {', '.join(one.surfaces)}, last {words.stamp(one.time)}", "removed"
+    )
+
+
+def revert_shape(taken: Taken) -> dict[str, Any]:
+    rows = [
+        {
+            "memory": parts.search.fields(one.memory) if one.memory else None,
+            "restored": parts.search.fields(one.restored) if one.restored else None,
+            "derived_from": one.derived_from or None,
+        }
+        for one in taken.memories
+    ]
+    told = [{**one._asdict(), "time": parts.search.iso(one.time)} for one in taken.told]
+    return {"reverted": rows, "states": taken.states, "told": told}
 
 
 def age_line(style: Style, age: Age) -> str:

@@ -141,7 +141,8 @@ def test_the_last_message_of_a_turn_becomes_an_episode(hook: Hook, repo: Path) -
     hook("stop", session_id="s1", last_assistant_message="I moved the staging cluster to Frankfurt.")
     (found,) = episodes(repo)
     assert found["content"] == "I moved the staging cluster to Frankfurt."
-    assert (found["session_id"], found["agent_id"], found["source"]) == ("s1", "claude-code", "hook")
+    assert (found["session_id"], found["agent_id"], found["source"]) == ("s1", "claude-code", "agent")
+    assert found["client"] == "claude-code"
     assert found["memory_type"] == "episode"
 
 

@@ -132,16 +132,16 @@ def test_outside_a_repo_undo_is_about_the_personal_memories(
     assert done.out.startswith("Took back: remember") and "your personal one" in done.err
 
 
-def test_a_session_is_forgotten_in_one_step_and_undo_brings_it_back(run: Run, repo: Path) -> None:
+def test_a_session_is_reverted_in_one_step_and_undo_brings_it_back(run: Run, repo: Path) -> None:
     run("remember", "Payments go through Stripe")
     run("remember", "Payments go now through EvilPay", "--session", "bad")
     run("remember", "The sky is green today", "--session", "bad")
     listed = run("memory", "ls", "--session", "bad", "-q").lines
     assert len(listed) == 2 and all(len(line) == 36 for line in listed)
-    would = run("memory", "forget", "--session", "bad", "--dry-run")
+    would = run("memory", "revert", "--session", "bad", "--dry-run")
     assert "Would restore" in would.out and "Would forget" in would.out and "EvilPay" in run("recall", "payments").out
-    run("memory", "forget", "--session", "bad")
+    run("memory", "revert", "--session", "bad")
     assert "Stripe" in run("recall", "payments").out and "green" not in run("memory", "ls").out
     run("undo")
     assert "EvilPay" in run("recall", "payments").out and "green" in run("memory", "ls").out
-    assert run("memory", "forget", code=2).err and run("memory", "forget", listed[0], "--session", "bad", code=2).err
+    assert run("memory", "forget", code=2).err and run("memory", "revert", "--derived", code=2).err

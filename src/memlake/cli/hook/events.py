@@ -234,9 +234,10 @@ def _episode(text: str, given: Given, client: str) -> Memory:
         record.check_text(given.get("session_id"), "session_id"),
         memory_type="episode",
         importance=0.3,
-        source="hook",
+        source="agent",
         created_at=now,
         updated_at=now,
+        client=record.check_text(AGENTS.get(client, client), "agent_id"),
     )
 
 

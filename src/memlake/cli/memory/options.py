@@ -14,7 +14,7 @@ from memlake import config, memories, projects
 from memlake.cli.arguments import Completer, complete_with, screen, verb
 from memlake.cli.screen import Screen
 from memlake.errors import Error, Unavailable, Usage
-from memlake.memories.record import CATEGORIES, SCOPES, TYPES
+from memlake.memories.record import CATEGORIES, SCOPES, TYPES, Caller
 from memlake.repo import merge_finished, note_written, open_for_memories, open_narrow, open_personal, open_repo
 from memlake.views import words
 
@@ -39,7 +39,7 @@ def open_memories(given: dict[str, Any]) -> Iterator[tuple[Memories, Screen]]:
                     f"git has merged {words.clean(name)}, so its memories were merged too."
                 )
         written: list[tuple[str, str]] = []
-        opened = repo.memories(branch).recording_to(written).as_agent("", org)
+        opened = repo.memories(branch).recording_to(written).as_agent("", org).called_by(_find_caller())
         try:
             yield opened.of_no_project() if personal else opened, screen(repo.config.in_force)
         finally:  # also for a verb that failed half way; what was stored stays stored even if it cannot be noted
@@ -47,6 +47,12 @@ def open_memories(given: dict[str, Any]) -> Iterator[tuple[Memories, Screen]]:
                 # The verb as it was typed and its key; of memories the ids are noted, never the contents.
                 typed = click.get_current_context().command_path.split(" ", 1)[-1]
                 note_written(repo, typed, str(given.get("key") or ""), written)
+
+
+def _find_caller() -> Caller:
+    """Who types: the person at a terminal, or a coding agent that says so in the environment."""
+    client, session = config.find_session()
+    return Caller(client, session, "person" if client == "cli" else "agent")
 
 
 def repo_of(memories: Memories) -> str:
@@ -184,6 +190,9 @@ _FILING = (
         help=f"{', '.join(TYPES)}, or your own.",
     ),
     click.option("--session", "session_id", metavar="NAME", help="The session it belongs to."),
+    click.option(
+        "--source", metavar="KIND[:WHAT]", help="person, agent, tool, web or import, and what: web:https://example.org"
+    ),
     click.option("--user", "user_id", metavar="NAME", help="The user it is about, where an agent serves many."),
     metadata_option,
 )  # fmt: skip

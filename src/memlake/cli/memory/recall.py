@@ -84,7 +84,7 @@ def recall(
     hits = memories.search(wanted)
     took = time.perf_counter() - begun
     kept = hits[: parts.search.count_fitting((len(hit["content"]) + _AROUND for hit in hits), max_tokens)]
-    memories.note_told(wanted, hits, parts.recalls.Teller("recall"), kept=len(kept))
+    memories.note_told(wanted, hits, parts.recalls.Teller("recall", memories.context.caller.session), kept=len(kept))
     if screen.as_json:
         screen.json(
             {

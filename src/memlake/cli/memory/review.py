@@ -1,4 +1,4 @@
-"""Verbs of `memory` that change memories: update, forget, restore, purge, conflicts, resolve, stale, evict."""
+"""Verbs of `memory` that change memories: update, forget, revert, restore, purge, conflicts, resolve, stale, evict."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ from memlake.views.memory import (
     decided_lines,
     doubt_lines,
     doubt_shape,
+    exposed_line,
+    revert_lines,
+    revert_shape,
     shorten_memory,
 )
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
-    from memlake.memories.forget import Forgotten
     from memlake.memories.memories import Memories
     from memlake.memories.review import Age, Rule
 
@@ -65,28 +67,10 @@ def update(memories: Memories, screen: Screen, /, *, memory_id: str, text: str |
 
 
 @memory_verb()
-@click.argument("memory_ids", nargs=-1, metavar="[ID]...", shell_complete=complete_memories("id"))
-@click.option("--session", "session_id", metavar="NAME", help="Everything this session wrote.")
-@click.option(
-    "--agent", "agent_id", metavar="NAME", shell_complete=complete_memories("agent"), help="Everything it wrote."
-)
-@click.option("--since", metavar="TIME", help="Everything written from then on; it can narrow --agent and --session.")
+@click.argument("memory_ids", nargs=-1, required=True, metavar="ID...", shell_complete=complete_memories("id"))
 @click.option("-n", "--dry-run", is_flag=True, help="List what would be forgotten, and forget nothing.")
-def forget(
-    memories: Memories, screen: Screen, /, *, memory_ids: tuple[str, ...], dry_run: bool, **whose: str | None
-) -> None:
-    """Remove memories from the branch. `memlake memory restore` brings them back.
-
-    With --session, --agent or --since, take back everything that was written so, in one step that `memlake undo`
-    can undo. Values that were overwritten become current again.
-    """
-    choice = parts.forget.Choice(**whose)
-    by_choice = choice != parts.forget.Choice()
-    if by_choice == bool(memory_ids):
-        raise Usage("name memories by ID, or use --session, --agent or --since. Nothing was forgotten.")
-    if by_choice:
-        _show_forgotten(screen, memories.forget_written(choice, dry_run=dry_run), dry_run=dry_run)
-        return
+def forget(memories: Memories, screen: Screen, /, *, memory_ids: tuple[str, ...], dry_run: bool) -> None:
+    """Remove memories from the branch. `memlake memory restore` brings them back."""
     named = [memories.get(memories.full_id(one)) for one in memory_ids]  # all of them exist, or none is forgotten
     for memory in named:
         if not dry_run:
@@ -94,14 +78,40 @@ def forget(
         screen.line(f"{'Would forget' if dry_run else 'Forgot'} {memory.memory_id}: {shorten_memory(memory)}")
 
 
-def _show_forgotten(screen: Screen, gone: Sequence[Forgotten], *, dry_run: bool) -> None:
-    forgot, restored = ("Would forget", "Would restore") if dry_run else ("Forgot", "Restored")
-    for one in gone:
-        about = f"{one.memory.memory_id}: {shorten_memory(one.restored or one.memory)}"
-        screen.line(
-            f"{restored} {about} (it said: {shorten_memory(one.memory)})" if one.restored else f"{forgot} {about}"
-        )
-    screen.note(f"{words.count(len(gone), 'memory', 'memories')} in all." if gone else "There is nothing to forget.")
+@memory_verb(shared=[JSON])
+@click.option("--session", "session_id", metavar="NAME", help="What this session wrote.")
+@click.option("--agent", "agent_id", metavar="NAME", shell_complete=complete_memories("agent"), help="What it wrote.")
+@click.option("--source", metavar="KIND[:WHAT]", help="What came from there: web, tool, import:mem0 ...")
+@click.option("--since", metavar="TIME", help="What was written from then on; it can narrow the others.")
+@click.option("--derived", is_flag=True, help="Also what was made from it: joined texts, and memories that name it.")
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be taken back, and take nothing back.")
+def revert(memories: Memories, screen: Screen, /, *, dry_run: bool, **whose: Any) -> None:
+    """Take back what a session, an agent or a source wrote, or what was written since a time.
+
+    What it replaced stands again, what it forgot is there again, and what it added is forgotten: in one step, which
+    `memlake undo` takes back. The sessions that were told of it meanwhile are named.
+    """
+    choice = parts.revert.Choice(**whose)
+    if choice._replace(derived=False) == parts.revert.Choice():
+        raise Usage("say whose writing to take back: --session, --agent, --source or --since. Nothing was taken back.")
+    taken = memories.revert(choice, dry_run=dry_run)
+    if screen.as_json:
+        screen.json({**revert_shape(taken), "dry_run": dry_run})
+        return
+    with screen.pages():
+        screen.lines(line for one in taken.memories for line in revert_lines(screen, one, dry_run=dry_run))
+        screen.lines(f"{'Would set' if dry_run else 'Set'} state {clean(key)!r} back" for key in taken.states)
+        screen.lines(exposed_line(screen, one) for one in taken.told)
+    count = len(taken.memories) + len(taken.states)
+    if not count:
+        screen.note("There is nothing to take back.")
+        return
+    whole = words.count(count, "change")
+    screen.note(
+        f"{whole} in all; nothing was changed." if dry_run else f"{whole} in all; memlake undo brings them back."
+    )
+    if not taken.told:
+        screen.note("By the records of this machine nobody was told of it.")
 
 
 @memory_verb()
@@ -255,4 +265,4 @@ def embed(memories: Memories, screen: Screen, /) -> None:
     )
 
 
-VERBS = (update, forget, restore, purge, conflicts, resolve, stale, evict, embed)
+VERBS = (update, forget, revert, restore, purge, conflicts, resolve, stale, evict, embed)
