@@ -33,10 +33,13 @@ class NoBucket(NotFound):
 def check_endpoint(endpoint: str, what: str = "the endpoint") -> str:
     """An address of a server as it was given. What is none, or may hold a secret, is refused and not shown."""
     if endpoint and not _ENDPOINT.fullmatch(endpoint):
+        cure = f"Give credentials in the environment, such as {_CREDENTIALS['s3']}."
+        if re.fullmatch(r"[\w.-]+(:\d+)?/?", endpoint):
+            cure = f"Write it as http://{endpoint}"
         raise InvalidInput(
             f"{what} is not an address of the form http://HOST:PORT or https://HOST, without user, password and query. "
             "It was not kept.",
-            hint=f"Give credentials in the environment, such as {_CREDENTIALS['s3']}.",
+            hint=cure,
         )
     return endpoint
 
@@ -80,6 +83,11 @@ class Connection:
         except (self.obstore.exceptions.BaseError, ValueError, TypeError):
             pass
         names = ", ".join(sorted(options)) or "none"  # the values may be secrets
+        if self.scheme == "az" and not _is_told_account(options):
+            raise Denied(
+                f"{self.url} cannot be opened, because no account is named. Nothing was changed.",
+                hint="Name it in the environment: export AZURE_STORAGE_ACCOUNT_NAME=... AZURE_STORAGE_ACCOUNT_KEY=...",
+            )
         raise InvalidInput(f"{self.url} cannot be opened with these options: {names}.")
 
     @contextlib.contextmanager
@@ -137,6 +145,12 @@ class Connection:
         if Connection._runtime_pid != os.getpid():
             what = f"{self.url} cannot be used in a process forked from one that used a bucket."
             raise Unavailable(what, hint="Start processes with the multiprocessing method spawn or forkserver.")
+
+
+def _is_told_account(options: dict[str, Any]) -> bool:
+    return any("account" in name for name in options) or bool(
+        config.outside("AZURE_STORAGE_ACCOUNT_NAME") or config.outside("AZURE_STORAGE_CONNECTION_STRING")
+    )
 
 
 def _load_obstore() -> Any:

@@ -27,6 +27,9 @@ class OneFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        if not path.is_file():  # before a stranger's folder or device is called a bundle
+            what = "is not a file, so it is no bundle" if path.exists() else "does not exist"
+            raise NotFound(f"{path} {what}. Nothing was read.")
         with disk.named_errors(f"reading {path}"):
             self._stream = open(nofollow.open_file(path), "rb")  # noqa: SIM115  open as long as the place is
             self._found = dict(self._list_members())

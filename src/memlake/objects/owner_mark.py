@@ -47,10 +47,12 @@ class OwnedPlace:
     """A place outside the repo. Anybody may read there, but only the repo that owns it may store and delete."""
 
     def __init__(
-        self, place: Place, folder: Path, repo: Callable[[], str], packs: Callable[[], AbstractSet[str]] = frozenset
-    ) -> None:
-        """`folder` is the .memlake that uses the place; `repo` returns its id, `packs` the packs that must be here."""
-        self._place, self._folder, self._repo, self._packs = place, folder, repo, packs
+        self, place: Place, folder: Path, repo: Callable[[], str], packs: Callable[[], AbstractSet[str]] = frozenset,
+        *, command: str = "memlake config core.packs",
+    ) -> None:  # fmt: skip
+        """`folder` is the .memlake that uses the place; `repo` returns its id, `packs` the packs that must be here.
+        `command` names another place, which follows it."""
+        self._place, self._folder, self._repo, self._packs, self._verb = place, folder, repo, packs, command
         self._claimed = False
 
     def put(self, name: str, file: Path) -> None:
@@ -145,7 +147,7 @@ class OwnedPlace:
         )
 
     def _command(self, location: str) -> str:
-        return f"memlake config core.packs {pasted(location)}"
+        return f"{self._verb} {pasted(location)}"
 
 
 def _is_same_folder(mark: Mark, mine: Mark) -> bool:

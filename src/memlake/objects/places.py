@@ -68,7 +68,7 @@ class Refused:
     def __init__(self, reason: Denied) -> None:
         self._reason = reason
 
-    def _refuse(self, *_arguments: object) -> NoReturn:
+    def _refuse(self, *_arguments: object, **_named: object) -> NoReturn:
         raise Denied(self._reason.message, hint=self._reason.hint)
 
     claim = put = get = get_ranges = size = list = is_empty = delete = local_path = _refuse

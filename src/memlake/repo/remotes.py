@@ -41,6 +41,8 @@ FOLDER = "remotes"
 KNOWN = "results"  # of a remote's folder: for each file of results there the keys in it, which are not sent again
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _FILTER = re.compile(r"size<(\d+(?:\.\d+)?)([KMGT]?)i?B?", re.IGNORECASE)
+_MACHINE = re.compile(r"[^/:]+:")  # host:path, user@host:path, s3:bucket
+_DEFAULT = "origin"  # the remote that is meant where none is named
 _FILE = "remote.json"
 _LARGEST = 1 << 16
 
@@ -90,7 +92,8 @@ class Remotes(Part):
                 f"there is a remote {name!r} already. Nothing was changed.",
                 hint=f"Give it another address: memlake remote set-url {pasted(name)} {pasted(url)}",
             )
-        settings = RemoteSettings(name, check_url(os.fspath(url)), check_endpoint(endpoint), region, results=results)
+        place = self._check_outside(name, check_url(os.fspath(url)))
+        settings = RemoteSettings(name, place, check_endpoint(endpoint), region, results=results)
         open_remote_place(settings, self._repo._settings).claim()  # options that cannot be right are refused here
         return self._write(settings)
 
@@ -104,12 +107,24 @@ class Remotes(Part):
         if not config.is_own_address(self._repo._id, before.address):
             before = before._replace(endpoint="", region="", results=False)
         settings = before._replace(
-            url=check_url(os.fspath(url)),
+            url=self._check_outside(name, check_url(os.fspath(url))),
             endpoint=before.endpoint if endpoint is None else check_endpoint(endpoint),
             region=before.region if region is None else region,
         )
         self.refresh(name)
         return self._write(settings)
+
+    def _check_outside(self, name: str, url: str) -> str:
+        """Refuse a folder among our own files: what is stored there would be added, and shared again."""
+        place = open_place(url) if is_local(url) else None
+        mine = self._repo.dir if self._repo._is_bare else self._repo.root
+        if isinstance(place, Folder) and (place.root == Path(mine) or Path(mine) in place.root.parents):
+            beside = Path(mine).parent / f"{Path(mine).name}-shared"
+            raise InvalidInput(
+                f"{place.root} lies inside this repo, and a remote is a folder of its own. It was not kept.",
+                hint=f"Use one beside it: memlake remote add {pasted(name)} {pasted(beside)}",
+            )
+        return url
 
     def trust_results(self, name: str, trusted: bool) -> RemoteSettings:
         """Whether what functions answered elsewhere is taken from this remote, and sent there. Nobody can check it."""
@@ -143,8 +158,11 @@ class Remotes(Part):
         versions.fetch.rename_tracked(self._repo._history, old, new)
 
     def remove(self, name: str) -> None:
-        """Forget a remote, and the refs that follow it. Nothing there is touched."""
-        self.get(name, trusted=False)
+        """Forget a remote, and the refs that follow it, or those of a bundle. Nothing there is touched."""
+        if find_settings(self._repo.dir, check_name(name)) or not versions.fetch.list_tracked(
+            self._repo._history, name
+        ):
+            self.get(name, trusted=False)
         versions.fetch.rename_tracked(self._repo._history, name, None)
         disk.remove_tree(self._repo.dir / FOLDER / name)
 
@@ -152,7 +170,7 @@ class Remotes(Part):
         """A remote by its name; without one "origin", or the only one there is."""
         known = list_remotes(self._repo.dir)
         if name is None:
-            name = "origin" if len(known) != 1 else known[0].name
+            name = _DEFAULT if len(known) != 1 else known[0].name
         settings = next((one for one in known if one.name == name), None)
         if settings is None:
             names = ", ".join(one.name for one in known)
@@ -185,10 +203,10 @@ class Remotes(Part):
         return [Branch(name, work and work.hex(), memory and memory.hex()) for name, work, memory, _ in rows]
 
     def compare(self) -> list[Apart]:
-        """How far each of our branches is from the one of its name at a remote, the first that has one."""
+        """How far each of our branches is from the one of its name at a remote: origin, else the first that has one."""
         history = self._repo._history
         found: dict[str, Apart] = {}
-        for settings in self:
+        for settings in sorted(self, key=lambda one: one.name != _DEFAULT):
             for branch, target in versions.fetch.list_tracked(history, settings.name).items():
                 heads = versions.refs.find(history.db, branch)
                 if heads is not None and branch not in found:
@@ -197,7 +215,8 @@ class Remotes(Part):
                         sum(1 for _ in versions.log.walk(history, [a], [b] if b else [])) if a else 0
                         for a, b in ((ours, theirs), (theirs, ours))
                     )
-                    found[branch] = Apart(branch, settings.name, ahead, behind, heads["memory"] != target.memory)
+                    differs = settings.memories and heads["memory"] != target.memory
+                    found[branch] = Apart(branch, settings.name, ahead, behind, differs)
         return list(found.values())
 
     def gc(self, name: str | None = None, *, dry_run: bool = False, prune: bool = False) -> RemoteGc:
@@ -343,6 +362,12 @@ def check_url(url: str) -> str:
     except UnicodeEncodeError as error:
         raise InvalidInput("the address is not valid UTF-8. Nothing was changed.") from error
     if "://" not in url:
+        if _MACHINE.match(url) and not os.path.lexists(url):
+            raise InvalidInput(
+                f"{url!r} looks like an address on another machine, which memlake cannot share with. It was not kept.",
+                hint="Use a folder, perhaps a mounted one, or a bucket, such as s3://BUCKET/PREFIX\n"
+                f"If it is a folder here, say so: {pasted(f'./{url}')}",
+            )
         return os.path.abspath(os.path.expanduser(os.fspath(config.real_name(url))))
     try:
         parts = urlsplit(url)
@@ -360,12 +385,23 @@ def check_url(url: str) -> str:
             f"{parts.scheme}:// is not an address that memlake can share with.",
             hint="Use a folder, file://, s3://, gs:// or az://, such as s3://BUCKET/PREFIX",
         )
-    return url
+    if parts.scheme == "file" and (parts.netloc not in ("", "localhost") or not parts.path.startswith("/")):
+        raise InvalidInput(
+            f"{url!r} does not name a folder: after file:// comes a path from the root. It was not kept.",
+            hint=f"Write it without file://, or as {pasted(Path(os.path.abspath(parts.netloc + parts.path)).as_uri())}",
+        )
+    if parts.scheme != "file" and not parts.netloc:
+        raise InvalidInput(f"{url!r} names no bucket. It was not kept.", hint=f"Write {parts.scheme}://BUCKET/PREFIX")
+    return f"{parts.scheme}://{url.partition('://')[2]}"
+
+
+def is_local(url: str) -> bool:
+    return "://" not in url or url.startswith("file://")
 
 
 def open_remote_place(settings: RemoteSettings, limits: Settings) -> Place:
     """The files of a remote. Credentials come from the environment, the keyring or the cloud's own files."""
-    if "://" not in settings.url or settings.url.startswith("file://"):
+    if is_local(settings.url):
         place = open_place(settings.url)
         is_file = isinstance(place, Folder) and place.root.is_file()
         return OneFile(place.root) if is_file and isinstance(place, Folder) else place

@@ -20,6 +20,7 @@ from memlake.objects import disk
 from memlake.objects import tables as object_tables
 from memlake.objects.object_store import check_endpoint
 from memlake.objects.one_file import OneFile
+from memlake.objects.places import Folder
 from memlake.objects.purge import PurgeRecord
 from memlake.objects.purge import obey as obey_purge
 from memlake.repo.find import DIR, init
@@ -31,6 +32,7 @@ from memlake.repo.remotes import (
     check_depth,
     check_name,
     check_url,
+    find_settings,
     open_link,
     open_remote_place,
     parse_filter,
@@ -78,6 +80,7 @@ def push(
     progress: Progress | None = None, dry_run: bool = False,
 ) -> Pushed:  # fmt: skip
     """`lease`: replace what a branch is there only if it is still what we last saw, or what is named."""
+    names = [_current_branch(repo) if name == "HEAD" else name for name in names]
     wanted = parse_refs(names) if names else [] if tags else [(0, _current_branch(repo))]
     wanted = [_guess_tag(repo, key) for key in wanted]
     if tags:
@@ -88,8 +91,8 @@ def push(
         seen = {name: target.work for name, target in tracked.items()}
         held = seen if lease is True else {**seen, **lease} if lease else None
         asked = versions.push.Request(
-            link.remote.name, [] if delete else wanted, wanted if delete else [], memories, force, held,
-            repo._settings.gc_grace_hours,
+            link.remote.name, [] if delete else wanted, wanted if delete else [], memories and settings.memories,
+            force, held, repo._settings.gc_grace_hours,
         )  # fmt: skip
         done = versions.push.push(
             repo._history, link, asked, lambda record: obey(repo, record), progress, dry_run=dry_run,
@@ -189,7 +192,7 @@ def make_clone(
         )
     place = open_remote_place(settings, config.read_settings(None))
     root = _read_root(settings, place)  # before anything is made
-    name, aside = branch or root.head, folder / _ASIDE
+    name, aside = branch or root.default_branch(), folder / _ASIDE
     if branch and (0, branch) not in root.refs:
         raise NotFound(
             f"{settings.url} has no branch {branch!r}. Nothing was made.",
@@ -220,6 +223,15 @@ def make_clone(
 def _read_root(settings: RemoteSettings, place: Place) -> Root:
     state = versions.remote.Remote(settings.name, settings.url, place).load()
     if state is None:
+        if isinstance(place, Folder) and (place.root / DIR).is_dir():
+            repo = pasted(place.root)
+            raise NotFound(
+                f"{settings.url} is a repo that somebody works in, and a clone comes from a remote. Nothing was made.",
+                hint=f"Let it push to a folder, and clone that: memlake -C {repo} remote add origin FOLDER "
+                f"&& memlake -C {repo} push\n"
+                f"Or clone a file: memlake -C {repo} bundle create {pasted(f'{place.root}.bundle')} "
+                f"&& memlake clone {pasted(f'{place.root}.bundle')} FOLDER",
+            )
         raise NotFound(
             f"{settings.url} has no memlake history, so there is nothing to clone.", hint="Check the address."
         )
@@ -228,7 +240,7 @@ def _read_root(settings: RemoteSettings, place: Place) -> Root:
 
 def _name_folder(url: str) -> str:
     """The folder that a clone goes to when none is named: the last part of the address."""
-    name = url.rstrip("/").rpartition("/")[2].removesuffix(".memlake")
+    name = url.rstrip("/").rpartition("/")[2].removesuffix(".memlake").removesuffix(".bundle")
     if not name:
         raise InvalidInput(f"{url} gives no name for a folder.", hint=f"Name one: memlake clone {pasted(url)} FOLDER")
     return name
@@ -261,9 +273,10 @@ def create_bundle(repo: Repo, file: AnyPath, revs: Sequence[str]) -> Bundled:
     here, refs = repo._look(), dict[RefKey, Target]()
     known: list[Commit] = []
     db = repo._history.db
-    for text in revs or [branch.name for branch in versions.refs.branches(db, None)]:
+    names = [branch.name for branch in versions.refs.branches(db, None)]
+    for text in revs or sorted(names, key=lambda name: name != repo._local.branch):  # a clone stands on the first
         left, _, right = text.rpartition("..")
-        name = right or _current_branch(repo)
+        name = _current_branch(repo) if right in ("", "HEAD") else right
         key = _guess_tag(repo, parse_refs([name])[0])
         heads = versions.refs.find(db, key[1], key[0])
         if heads is None:
@@ -281,7 +294,10 @@ def create_bundle(repo: Repo, file: AnyPath, revs: Sequence[str]) -> Bundled:
 
 def unbundle(repo: Repo, file: AnyPath) -> Fetched:
     path = Path(os.path.abspath(config.real_name(file)))
-    settings = RemoteSettings(_name_of_bundle(path), str(path))
+    name = _name_of_bundle(path)
+    if find_settings(repo.dir, name) is not None:  # what follows a remote says what that has
+        name = f"{name[:57]}-bundle"
+    settings = RemoteSettings(name, str(path))
     with (
         tempfile.TemporaryDirectory(prefix="backup-", dir=repo.dir / "tmp") as scratch,
         open_link(Path(scratch), settings, OneFile(path)) as link,

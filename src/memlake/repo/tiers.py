@@ -79,7 +79,7 @@ class Tiers(Part):
             )
         config.note_address(self._repo.dir, self._repo._id, tier.address)
         cold = _open_cold(self._repo.dir, tier, self._repo._history.db)
-        cold.claim()
+        cold.claim(take=before is not None and before.url == tier.url)  # who says it again means it
         path = self._repo.dir / FILE
         new = path.with_name(f"{FILE}.{os.urandom(4).hex()}")
         disk.write_file(new, json.dumps(tier._asdict(), indent=1).encode())
@@ -186,7 +186,7 @@ def parse_when(text: str) -> int:
     return int(match[1])
 
 
-def _open_cold(folder: Path, tier: Tier, db: Database) -> Place:
+def _open_cold(folder: Path, tier: Tier, db: Database) -> OwnedPlace | Refused:
     settings = RemoteSettings("cold", tier.url, tier.endpoint, tier.region)
     if not config.is_own_address(layout.read_id(db), tier.address):
         return Refused(
@@ -195,7 +195,8 @@ def _open_cold(folder: Path, tier: Tier, db: Database) -> Place:
                 hint=f"If you trust it: memlake tier set cold {pasted(tier.url)}{type_server(settings)}",
             )
         )
-    return OwnedPlace(cast(Place, _OpenedLater(tier, folder)), folder, lambda: layout.read_id(db))
+    place = cast(Place, _OpenedLater(tier, folder))
+    return OwnedPlace(place, folder, lambda: layout.read_id(db), command="memlake tier set cold")
 
 
 class _OpenedLater:

@@ -288,3 +288,87 @@ def test_a_remote_that_was_emptied_is_not_begun_again_without_what_it_had(mine: 
     with ml.clone(there, tmp_path / "theirs") as theirs:
         assert heads(theirs) == heads(mine) and theirs.upkeep.fsck(full=True).ok
     assert (tmp_path / "theirs" / "a.txt").read_bytes() == b"hello\n"
+
+
+# Addresses that are not what they look like
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [("file://../there", "does not name a folder"), ("file://host/there", "does not name a folder"),
+     ("s3:bucket/p", "on another machine"), ("file:/there", "on another machine"), ("me@host:/p", "on another machine"),
+     ("s3://", "names no bucket"), ("az:///p", "names no bucket")],
+)  # fmt: skip
+@pytest.mark.parametrize("words", [("remote", "add", "x"), ("remote", "set-url", "o"), ("clone",)])
+def test_an_address_that_is_mistyped_is_no_folder_here(
+    mine: Repo, run: Run, words: tuple[str, ...], url: str, says: str, tmp_path: Path
+) -> None:
+    mine.remotes.add("o", tmp_path / "there")
+    code, text = run(*words, url)
+    assert code == 128 and says in text and "was not kept" in text
+    assert run("remote", "-v")[1] == f"o  {tmp_path / 'there'}\n"
+
+
+def test_a_folder_with_a_colon_can_be_named(mine: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert mine.remotes.add("x", "./a:b").url == str(tmp_path / "a:b")
+    (tmp_path / "c:d").mkdir()
+    assert mine.remotes.add("y", "c:d").url == str(tmp_path / "c:d")
+
+
+def test_the_scheme_of_an_address_may_be_in_capitals(mine: Repo) -> None:
+    assert mine.remotes.add("x", "S3://bucket/P").url == "s3://bucket/P"
+
+
+def test_a_remote_inside_the_repo_is_refused_and_the_advised_place_works(mine: Repo, run: Run) -> None:
+    for inside in (".", "sub/folder", ".memlake", ".memlake/memlake", f"file://{mine.root}/x"):
+        code, text = run("remote", "add", "x", inside)
+        assert code == 128 and "lies inside this repo" in text
+    assert run(*advised(text))[0] == 0 and run("push", "x")[0] == 0
+    assert mine.status().clean
+    assert run("remote", "set-url", "x", "sub")[0] == 128
+
+
+def test_a_repo_that_somebody_works_in_is_not_cloned_and_the_advice_works(mine: Repo, run: Run, tmp_path: Path) -> None:
+    code, text = run("clone", str(mine.root), str(tmp_path / "theirs"))
+    assert code == 128 and "is a repo that somebody works in" in text and "no memlake history" not in text
+    pasted = re.findall(r": (memlake .+)", text)
+    for folder, lines in zip(("one", "two"), pasted, strict=True):
+        for line in lines.replace("FOLDER", str(tmp_path / folder)).split(" && "):
+            assert run(*shlex.split(line)[1:])[0] == 0, line
+    assert (tmp_path / "two" / "a.txt").read_bytes() == b"hello\n"
+    assert run("clone", str(tmp_path / "one"), str(tmp_path / "three"))[0] == 0
+
+
+@pytest.mark.parametrize("name", ["folder", "/dev/null", "nowhere"])
+@pytest.mark.parametrize("verb", ["verify", "unbundle"])
+def test_what_is_no_bundle_is_not_to_be_removed(mine: Repo, run: Run, verb: str, name: str) -> None:
+    (Path(mine.root) / "folder").mkdir()
+    code, text = run("bundle", verb, name)
+    assert code == 128 and "rm " not in text and ".memlake" not in text.replace(str(mine.root), "")
+
+
+def test_a_tier_that_is_taken_is_refused_with_an_address_that_works(mine: Repo, run: Run, tmp_path: Path) -> None:
+    put(mine, "other/x", b"x")
+    code, text = run("tier", "set", "cold", "other")
+    assert code == 128 and "is not empty" in text
+    words = [str(tmp_path / "cold") if word == "NEW" else word for word in advised(text)]
+    assert words[:3] == ["tier", "set", "cold"] and run(*words)[0] == 0
+    assert not mine.config.get("core.packs")
+
+
+def test_an_endpoint_without_http_is_advised_with_it(mine: Repo, run: Run) -> None:
+    text = run("remote", "add", "x", "s3://b/p", "--endpoint", "127.0.0.1:9000")[1]
+    assert "Write it as http://127.0.0.1:9000" in text
+
+
+def test_an_azure_remote_without_an_account_says_how_to_name_it(
+    mine: Repo, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "a")
+    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "Zm9v")
+    mine.remotes.add("x", "az://b/p")
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME")
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
+    code, text = run("push", "x")
+    assert code != 0 and "export AZURE_STORAGE_ACCOUNT_NAME" in text and "retry_config" not in text

@@ -124,3 +124,25 @@ def test_what_was_purged_is_not_in_a_bundle_and_its_purge_is_obeyed(ours: Repo, 
     assert [one.reason for one in theirs.remotes.unbundle(tmp_path / "clean.bundle").purged] == ["leaked"]
     with pytest.raises(ml.errors.Purged):
         theirs.read("secret.txt")
+
+
+def test_a_clone_of_a_bundle_stands_on_the_branch_it_was_made_on(ours: Repo, tmp_path: Path) -> None:
+    ours.branches.create("aside")
+    ours.remotes.bundle(tmp_path / "pets.bundle")
+    with ml.clone(tmp_path / "pets.bundle", tmp_path / "theirs") as theirs:
+        assert theirs.branches.current == "main"
+
+
+def test_a_bundle_with_the_name_of_a_remote_does_not_say_what_that_has(ours: Repo, team: Team, tmp_path: Path) -> None:
+    ours.push()
+    theirs = team("theirs")
+    commit(ours, "new.txt", b"new\n")
+    ours.remotes.bundle(tmp_path / "origin.bundle")
+    before = {one.name: one.work for one in theirs.remotes.branches()}
+    theirs.remotes.unbundle(tmp_path / "origin.bundle")
+    now = {one.name: one.work for one in theirs.remotes.branches()}
+    assert now == {**before, "origin-bundle/main": ours.head}
+    theirs.remotes.remove("origin-bundle")
+    assert {one.name: one.work for one in theirs.remotes.branches()} == before
+    with pytest.raises(ml.errors.NotFound, match="no remote 'origin-bundle'"):
+        theirs.remotes.remove("origin-bundle")

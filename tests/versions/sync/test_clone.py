@@ -13,7 +13,7 @@ from memlake.repo import Repo
 from memlake.versions.checkout import update
 from memlake.versions.sync import receive
 from memlake.versions.sync.batch import Batch
-from tests.versions.sync.conftest import commit, files_of, remember
+from tests.versions.sync.conftest import commit, files_of, heads, remember
 
 
 def stop_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
@@ -108,3 +108,53 @@ def test_a_clone_reads_a_batch_of_memories_once_to_plan_and_once_to_take_it_in(
     monkeypatch.setattr(receive, "decode_batch", decode)
     ml.clone(tmp_path / "remote", tmp_path / "theirs").close()
     assert lanes.count(1) == 2
+
+
+def test_a_clone_without_memories_shares_files_and_keeps_its_own_memories(ours: Repo, tmp_path: Path) -> None:
+    ours.push()
+    with ml.clone(tmp_path / "remote", tmp_path / "theirs", memories=False) as theirs:
+        remember(theirs, "The printer is out of paper")
+        commit(theirs, "mine.txt", b"mine\n")
+        assert theirs.push().commits == 1 and theirs.push().up_to_date
+        assert [(one.ahead, one.behind, one.memories) for one in theirs.remotes.compare()] == [(0, 0, False)]
+        ours.pull()
+        remember(ours, "The printer is on fire")
+        ours.push()
+        theirs.pull()
+        commit(theirs, "more.txt", b"more\n")
+        assert theirs.push().commits == 1
+    ours.pull()
+    with ml.Agent(ours.root, agent_id="bot") as agent:
+        found = [one["content"] for one in agent.search_memory("printer", top_k=5)]
+    assert "The printer is on fire" in found and "The printer is out of paper" not in found
+
+
+def test_a_clone_stands_on_a_branch_that_is_left_when_the_first_was_deleted(ours: Repo, tmp_path: Path) -> None:
+    ours.push()
+    ours.branches.create("zoo")
+    ours.push("origin", "zoo")
+    ours.push("origin", "main", delete=True)
+    with ml.clone(tmp_path / "remote", tmp_path / "theirs") as theirs:
+        assert theirs.branches.current == "zoo" and (Path(theirs.root) / "a.txt").exists()
+    ours.push("origin", "zoo", delete=True)
+    with ml.clone(tmp_path / "remote", tmp_path / "empty") as empty:
+        assert empty.head is None and not working_files(empty)
+    ours.push()
+    with ml.clone(tmp_path / "remote", tmp_path / "again") as again:
+        assert again.branches.current == "main" and heads(again)[0, "main"] == heads(ours)[0, "main"]
+
+
+def test_branches_are_compared_with_origin_before_others(ours: Repo, tmp_path: Path) -> None:
+    ours.push()
+    ours.remotes.add("also", tmp_path / "also")
+    ours.push("also")
+    assert [one.remote for one in ours.remotes.compare()] == ["origin"]
+
+
+def test_a_clone_takes_the_name_of_a_bundle_without_its_end(
+    ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours.remotes.bundle(tmp_path / "pets.bundle")
+    monkeypatch.chdir(tmp_path)
+    with ml.clone("pets.bundle") as theirs:
+        assert Path(theirs.root).name == "pets"

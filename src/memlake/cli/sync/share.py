@@ -60,7 +60,12 @@ def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how
     with _progress("cloning", screen) as progress:
         repo, fetched = make_clone(settings, folder, branch=how["branch"], bare=how["bare"], progress=progress)
     with repo:
-        lines = () if quiet else (*fetched_lines(screen, fetched), f"Cloned into {words.quote(str(repo.root))}")
+        lines = [*fetched_lines(screen, fetched), f"Cloned into {words.quote(str(repo.root))}"]
+        if not repo.head:
+            lines.append(
+                f"Branch {screen.clean(repo.branches.current or '')} has no commits there, so there are no files."
+            )
+        lines = [] if quiet else lines
         screen.show({"fetched": fetched, "root": str(repo.root), "branch": repo.branches.current}, lines, pages=False)
 
 

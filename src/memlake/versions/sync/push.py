@@ -324,6 +324,7 @@ def _next_root(
         log=(*kept, *log),
         packs=(*(pack for pack in before.packs if pack.name not in names), *packs),
     )
+    root = root._replace(head=root.default_branch())
     listed = root.paths() | {part.path for _, _, batch in batches for part in batch.parts}
     condemned = {path: time for path, time in before.condemned.items() if path not in listed}
     left = {path for path in stored if not path.startswith("parts/")}  # batches tell of parts, perhaps those of others

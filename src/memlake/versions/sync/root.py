@@ -87,6 +87,11 @@ class Root(NamedTuple):
         lists = (("log", self.log), ("packs", self.packs), ("results", self.results))
         return {f"{folder}/{file.name}" for folder, files in lists for file in files}
 
+    def default_branch(self) -> str:
+        """The branch that a clone stands on: the one that was pushed first, or one that is left if it was deleted."""
+        left = sorted((name != "main", name) for kind, name in self.refs if kind == 0)
+        return self.head if (0, self.head) in self.refs or not left else left[0][1]
+
 
 def mark_of(name: str) -> str:
     """By what a joined file tells of a file that it replaces: enough to know it again, and short."""
