@@ -9,8 +9,10 @@ import pytest
 
 import memlake as ml
 from memlake.repo import Repo
+from memlake.versions.sync import collect as collecting
 from memlake.versions.sync import push as pushing
 from memlake.versions.sync import remote as remotes
+from memlake.versions.sync.batch import Batch
 from memlake.versions.sync.root import Root
 from tests.versions.sync.conftest import Team, commit, files_of, heads, put, remember, snapshot
 
@@ -57,6 +59,31 @@ def test_a_push_sends_only_what_is_new(ours: Repo, tmp_path: Path) -> None:
     new = set(files_of(tmp_path / "remote")) - set(before)
     assert sum((tmp_path / "remote" / name).stat().st_size for name in new if "roots" not in name) < 20_000
     assert pushed.commits == 1 and ours.push().up_to_date
+
+
+def test_a_push_of_many_batches_holds_them_in_files_and_leaves_none(
+    ours: Repo, team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen, real = list[int](), collecting.keep_batch
+
+    def keep(batch: Batch, folder: Path | None, **how: int) -> collecting.KeptBatch:
+        kept = real(batch, folder, **how)
+        assert folder is None or (kept.path.parent == folder and folder.parent == ours.dir / "tmp")
+        seen.append(0 if folder is None else len(os.listdir(folder)))
+        return kept
+
+    monkeypatch.setattr(collecting, "keep_batch", keep)
+    monkeypatch.setattr(collecting, "_BATCH_BYTES", 500)
+    monkeypatch.setattr(collecting, "_MANY", 3)
+    monkeypatch.setattr(collecting, "_AT_ONCE", 2)
+    trial = ours.push(dry_run=True)
+    assert seen and not any(seen) and trial.objects > 40 and not os.listdir(ours.dir / "tmp")
+    seen.clear()
+    pushed = ours.push()
+    assert len(seen) > 4 and max(seen) > 4 and (pushed.objects, pushed.size) == (trial.objects, trial.size)
+    assert not os.listdir(ours.dir / "tmp")
+    theirs = team("theirs")
+    assert heads(theirs) == heads(ours) and theirs.upkeep.fsck(full=True).ok
 
 
 def test_the_first_push_says_what_leaves_the_machine(ours: Repo) -> None:

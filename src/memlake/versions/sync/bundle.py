@@ -22,11 +22,11 @@ from memlake.objects.packs import PACKED, PACKED_ZSTD
 from memlake.records import Commit
 from memlake.versions.history.commits import History
 from memlake.versions.sync import receive
-from memlake.versions.sync.batch import Pack, describe_file, encode_batch, name_of
-from memlake.versions.sync.collect import Sending, collect, list_new_commits
+from memlake.versions.sync.batch import Pack
+from memlake.versions.sync.collect import Sending, collect, list_new_commits, open_scratch
 from memlake.versions.sync.fetch import check_needs
 from memlake.versions.sync.remote import Remote
-from memlake.versions.sync.root import PackFile, RefKey, Root, Target, encode_root
+from memlake.versions.sync.root import RefKey, Root, Target, encode_root
 from memlake.versions.sync.upload import list_files
 
 _BLOCK = 8 << 20
@@ -51,21 +51,24 @@ def create(history: History, file: Path, refs: Mapping[RefKey, Target], known: S
         raise NotFound(f"there is no folder {file.parent}. Nothing was written.")
     lease = Lease(history.db, "bundle")  # gc must not join a pack while it is copied
     try:
-        sendings, commits = _collect(history, refs, known)
-        if not commits:
-            raise Nothing("there are no commits in that range, so there is nothing to bundle.")
-        return _write(history, file, _describe(history, refs, known, sendings), sendings)
+        with open_scratch(history.objects) as folder:
+            sendings, commits = _collect(history, refs, known, folder)
+            if not commits:
+                raise Nothing("there are no commits in that range, so there is nothing to bundle.")
+            return _write(history, file, _describe(history, refs, known, sendings), sendings)
     finally:
         lease.close()
 
 
-def _collect(history: History, refs: Mapping[RefKey, Target], known: Sequence[Commit]) -> tuple[list[Sending], int]:
+def _collect(
+    history: History, refs: Mapping[RefKey, Target], known: Sequence[Commit], folder: Path
+) -> tuple[list[Sending], int]:
     held, count = _list_held(history, known), 0
     sendings = []
     for code, lane in enumerate(("work", "memory")):
         heads = [bytes.fromhex(oid) for target in refs.values() if (oid := getattr(target, lane))]
         seqs = list_new_commits(history, heads, [bytes.fromhex(one.oid) for one in known if one.lane == lane])
-        sendings.append(collect(history, seqs, code, lambda oids: held & set(oids)))
+        sendings.append(collect(history, seqs, code, lambda oids: held & set(oids), folder))
         count += len(seqs)
     return sendings, count
 
@@ -81,9 +84,8 @@ def _list_held(history: History, known: Iterable[Commit]) -> set[bytes]:
 def _describe(
     history: History, refs: Mapping[RefKey, Target], known: Sequence[Commit], sendings: Sequence[Sending]
 ) -> Root:
-    batches = [(encode_batch(batch), batch) for sending in sendings for batch in sending.batches]
-    log = tuple(describe_file(data, batch) for data, batch in batches)
-    packs = tuple(PackFile(pack.name, pack.size, batch.lane) for _, batch in batches for pack in batch.packs)
+    batches = [batch for sending in sendings for batch in sending.batches]
+    log, packs = tuple(batch.file for batch in batches), tuple(pack for batch in batches for pack in batch.packs)
     purges = tuple(oid.hex() for _, _, oid in object_tables.list_purges(history.db))
     head = next((name for kind, name in refs if kind == 0), "main")
     needs = tuple(commit.oid for commit in known)
@@ -103,16 +105,14 @@ def _write(history: History, file: Path, root: Root, sendings: Sequence[Sending]
                     _add(archive, f"purges/{oid.hex()}", data)
                 for sending in sendings:
                     for batch in sending.batches:
-                        data = encode_batch(batch)
-                        _add(archive, f"log/{name_of(data)}", data)
-                        objects += len(batch.objects) + len(batch.lists) + len(batch.parts)
-                    for name, size, make in list_files(history.objects, [sending]):
+                        _add(archive, f"log/{batch.file.name}", batch.read())
+                        objects += batch.objects
+                    for name, _, make in list_files(history.objects, [sending]):
                         made = make()
                         try:
                             archive.add(made, arcname=name, recursive=False, filter=_anonymous)
                         finally:
                             made.unlink(missing_ok=True)
-                        objects += size > 0
             stream.flush()
             os.fsync(stream.fileno())
         disk.rename(unfinished, file)

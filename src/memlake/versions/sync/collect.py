@@ -6,15 +6,22 @@ copied into a new pack, whose name follows from what is in it, so that a push th
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import tempfile
 import uuid
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from itertools import islice
+from pathlib import Path
 from typing import TypeVar
 
 import msgpack
 
+from memlake.errors import Corrupt
 from memlake.named_tuple import NamedTuple
+from memlake.objects import disk
 from memlake.objects import tables as object_tables
 from memlake.objects.chunks import decode_list
 from memlake.objects.db import Row
@@ -33,19 +40,53 @@ from memlake.objects.packs import (
     decode_footer,
     expand,
     read_footer_bytes,
+    spans,
 )
 from memlake.objects.store import Objects
 from memlake.versions import tables
 from memlake.versions.history.commits import History
-from memlake.versions.sync.batch import Batch, ChunkList, Pack, Part, Small
+from memlake.versions.sync.batch import Batch, ChunkList, Pack, Part, Small, describe_file, encode_batch
+from memlake.versions.sync.root import LogFile, PackFile
 from memlake.versions.trees import codec
 
 _AT_ONCE = 4000
 _WINDOW = 4096  # commits whose rows are read in one go
+_MANY = 50_000  # objects that are looked up at once
 _BATCH_BYTES, _BATCH_COMMITS = 12 << 20, 100_000  # after which a batch ends, counted before compression
-_COPIED_AT_ONCE = 8 << 20
 T = TypeVar("T")
 Known = Callable[[Sequence[bytes]], set[bytes]]  # those of some objects that the other side has
+
+
+class Picked:
+    """Records of one pack of ours, by where they begin: a million of them whole would take 200 MB."""
+
+    def __init__(self) -> None:
+        self._places, self._roles = array("q"), bytearray()
+        self._links: dict[int, bytes] = {}
+
+    def add(self, record: Record) -> None:
+        place = _place_of(record)
+        self._places.append(place)
+        self._roles.append(record.role)
+        if record.links is not None:
+            self._links[place] = record.links
+
+    def read(self, name: str, footer: bytes) -> tuple[list[Record], bool]:
+        """The records in order, and whether they are all that the footer has, which says the same of each."""
+        held = {_place_of(one): one for one in decode_footer(name, footer).records if one.form != CHUNKED}
+        found, is_whole = list[Record](), len(held) == len(self._places)
+        for place, role in sorted(zip(self._places, self._roles, strict=True)):
+            if place not in held:
+                raise Corrupt(f"pack {name} lacks a record that it must have.", hint="Run memlake fsck --full.")
+            record, links = held[place], self._links.get(place)
+            is_whole = is_whole and (not role & OBJECT or (record.role & OBJECT > 0 and record.links == links))
+            found.append(record._replace(role=role, links=links))
+        return found, is_whole
+
+
+def _place_of(record: Record) -> int:
+    """Where a record begins, as a number of its own: the one behind an empty record begins there too."""
+    return record.start * 2 + (record.length > 0)
 
 
 class PackToSend(NamedTuple):
@@ -54,23 +95,64 @@ class PackToSend(NamedTuple):
     name: str
     size: int
     footer: bytes
-    copied: tuple[tuple[str, Record], ...] = ()  # of one that is made: what it takes of which packs of ours
+    records: int
+    copied: tuple[tuple[str, Picked], ...] = ()  # of one that is made: what it takes of which packs of ours
     nonce: bytes = b""
+
+
+class KeptBatch(NamedTuple):
+    """A batch that was collected: what is still asked of it, and the file that has all of it. A trial writes none."""
+
+    file: LogFile
+    path: Path
+    token: bytes
+    packs: Sequence[PackFile]
+    parts: Sequence[Part]
+    objects: int
+
+    def read(self) -> bytes:
+        return self.path.read_bytes()
 
 
 class Sending(NamedTuple):
     """What goes to the other side for one lane."""
 
-    batches: Sequence[Batch]
+    batches: Sequence[KeptBatch]
     packs: Sequence[PackToSend]
     parts: Sequence[Part]
+    oids: AbstractSet[bytes]  # of the objects and chunks that go, or are there
+    small: int  # bytes of commits and small objects, before compression
 
     @property
     def size(self) -> int:
         """Bytes of content, before compression of what is small."""
-        small = sum(len(one.content) for batch in self.batches for one in batch.objects)
-        commits = sum(len(commit) for batch in self.batches for commit in batch.commits)
-        return small + commits + sum(pack.size for pack in self.packs) + sum(part.size for part in self.parts)
+        return self.small + sum(pack.size for pack in self.packs) + sum(part.size for part in self.parts)
+
+
+@contextlib.contextmanager
+def open_scratch(objects: Objects) -> Iterator[Path]:
+    """A folder for batches until they are sent. A crash leaves it to gc, which knows its name."""
+    with disk.named_errors(f"making a folder in {objects.tmp}"):
+        folder = tempfile.TemporaryDirectory(prefix="backup-", dir=objects.tmp, ignore_cleanup_errors=True)
+    with folder as name:
+        yield Path(name)
+
+
+def keep_batch(batch: Batch, folder: Path | None, *, records: int = 0) -> KeptBatch:
+    """Put a batch into a file, because a million commits must not fill the memory. Without a folder it is a trial.
+
+    `records`: how many its packs have.
+    """
+    objects = len(batch.objects) + len(batch.lists) + len(batch.parts) + records
+    packs = [PackFile(pack.name, pack.size, batch.lane) for pack in batch.packs]
+    if folder is None:
+        nowhere = LogFile("", 0, batch.lane, len(batch.commits), 0, 0)
+        return KeptBatch(nowhere, Path(), batch.token, packs, batch.parts, objects)
+    data = encode_batch(batch)
+    file = describe_file(data, batch)
+    with disk.named_errors(f"writing a batch to {folder}"):
+        disk.write_file(folder / file.name, data)
+    return KeptBatch(file, folder / file.name, batch.token, packs, batch.parts, objects)
 
 
 def list_new_commits(history: History, heads: Iterable[bytes], known: Iterable[bytes]) -> list[int]:
@@ -96,12 +178,15 @@ def list_new_commits(history: History, heads: Iterable[bytes], known: Iterable[b
     return found[::-1]
 
 
-def collect(history: History, seqs: Sequence[int], lane: int, known: Known, *, sweeps: int = 0) -> Sending:
+def collect(
+    history: History, seqs: Sequence[int], lane: int, known: Known, folder: Path | None, *, sweeps: int = 0
+) -> Sending:
     """What these commits of one lane need and the other side lacks. `known` is asked in groups.
 
+    Batches go into `folder`; without one this is a trial.
     `sweeps`: how often files were deleted there. No name of a file is one of before, which somebody may be deleting.
     """
-    collector = _Collector(history, lane, known, sweeps)
+    collector = _Collector(history, lane, known, folder, sweeps)
     for group in _groups(seqs, _AT_ONCE):
         collector.add_commits([row[1] for row in tables.list_commit_data(history.db, group)])
     return collector.finish()
@@ -110,19 +195,20 @@ def collect(history: History, seqs: Sequence[int], lane: int, known: Known, *, s
 class _Collector:
     """The commits and objects of one lane, in batches of a bounded size. The objects of a commit come before it."""
 
-    def __init__(self, history: History, lane: int, known: Known, sweeps: int) -> None:
+    def __init__(self, history: History, lane: int, known: Known, folder: Path | None, sweeps: int) -> None:
         self._history, self._objects, self._lane, self._known = history, history.objects, lane, known
+        self._folder = folder
         self._repo = uuid.UUID(history.objects.repo).bytes
         self._sweeps = sweeps
         self._mark = sweeps.to_bytes(8, "big") if sweeps else b""  # part of every name
         self._seen: set[bytes] = set()
-        self._batches: list[Batch] = []
+        self._batches: list[KeptBatch] = []
         self._commits: list[bytes] = []
         self._small: list[Small] = []
         self._lists: list[ChunkList] = []
         self._parts: list[Part] = []
-        self._size = 0
-        self._packed: dict[int, list[Record]] = {}  # by pack of ours
+        self._size = self._total = 0
+        self._packed: dict[int, Picked] = {}  # by pack of ours
         self._deltas: list[tuple[bytes, int, Record]] = []  # what each rests on, and its pack
 
     def add_commits(self, commits: Sequence[bytes]) -> None:
@@ -134,6 +220,9 @@ class _Collector:
             if changes is None and "changes" in meta:
                 changes = codec.unpack(self._objects.read(meta["changes"].hex()))
             oids.update(new[:32] for _, _, new in changes or () if new is not None)
+            if len(oids) > _MANY:  # one commit may have a million
+                self._add_objects(oids)
+                oids = set()
         self._add_objects(oids)
         self._commits += commits
         self._size += sum(map(len, commits))
@@ -147,15 +236,21 @@ class _Collector:
         packs = self._plan_packs()
         if packs or self._small:
             # First, so that whoever reads the batches in order has them before a commit needs them.
-            first, *more = _split([Pack(one.name, one.size, one.footer) for one in packs]) or [[]]
-            heads = [Batch(self._repo, self._mark, self._lane, (), self._small, (), first)]
-            self._batches[:0] = [*heads, *(Batch(self._repo, self._mark, self._lane, packs=group) for group in more)]
+            heads = list[KeptBatch]()
+            for group in _split(packs) or [[]]:
+                told = [Pack(one.name, one.size, one.footer) for one in group]
+                batch = Batch(self._repo, self._mark, self._lane, (), () if heads else self._small, (), told)
+                heads.append(keep_batch(batch, self._folder, records=sum(one.records for one in group)))
+            self._batches[:0] = heads
+            self._total += sum(len(one.content) for one in self._small)
+            packs = [one._replace(footer=b"") for one in packs]  # the batches have them
         parts = [part for batch in self._batches for part in batch.parts]
-        return Sending(self._batches, packs, parts)
+        return Sending(self._batches, packs, parts, self._seen, self._total)
 
     def _end_batch(self) -> None:
         batch = Batch(self._repo, self._mark, self._lane, self._commits, self._small, self._lists, (), self._parts)
-        self._batches.append(batch)
+        self._batches.append(keep_batch(batch, self._folder))
+        self._total += sum(len(one.content) for one in self._small) + sum(map(len, self._commits))
         self._commits, self._small, self._lists, self._parts, self._size = [], [], [], [], 0
 
     # -- objects
@@ -208,7 +303,7 @@ class _Collector:
             if form == DELTA:
                 self._deltas.append((data, pack, record))
             else:
-                self._packed.setdefault(pack, []).append(record)
+                self._packed.setdefault(pack, Picked()).add(record)
         return set()
 
     def _add_deltas(self) -> None:
@@ -218,7 +313,7 @@ class _Collector:
         there = {oid for group in _groups(bases, _AT_ONCE) for oid in self._known(group)} | self._seen
         for base, pack, record in self._deltas:
             if base in there:
-                self._packed.setdefault(pack, []).append(record)
+                self._packed.setdefault(pack, Picked()).add(record)
             else:
                 self._small.append(Small(self._objects.read(record.oid.hex()), record.role, record.links))
 
@@ -233,33 +328,28 @@ class _Collector:
     def _plan_packs(self) -> list[PackToSend]:
         """Packs of ours that go as they are, and new ones of the records of others."""
         whole: list[PackToSend] = []
-        loose: list[tuple[str, Record]] = []
+        groups = _fill(self._list_loose(whole))
+        made = [_plan_pack(self._repo, group, self._mark) for group in groups]
+        return whole + made
+
+    def _list_loose(self, whole: list[PackToSend]) -> Iterator[tuple[str, Record]]:
+        """Records that go in packs that are made. `whole` is filled with the packs that go as they are."""
         # Asked now and not remembered: after a purge, an id may be another pack's.
         names = {row[0]: row[1] for row in object_tables.list_packs(self._history.db)}
-        for id, records in sorted(self._packed.items()):
-            name = names[id]
-            pack = None if self._mark else self._find_whole(name, records)
-            if pack is not None:
-                whole.append(pack)
-            else:
-                loose += [(name, record) for record in sorted(records, key=lambda record: record.start)]
-        return whole + [_plan_pack(self._repo, group, self._mark) for group in _fill(loose)]
-
-    def _find_whole(self, name: str, wanted: Sequence[Record]) -> PackToSend | None:
-        """The pack as it is, if everything in it is wanted and it says of every object that it is one."""
         place = self._objects.packs
-        footer = read_footer_bytes(place, name)
-        held = {one.oid: one for one in decode_footer(name, footer).records if one.form != CHUNKED}
-        is_whole = held.keys() == {record.oid for record in wanted} and not any(
-            record.role & OBJECT and not (held[record.oid].role & OBJECT and held[record.oid].links == record.links)
-            for record in wanted
-        )
-        return PackToSend(name, place.size(name), footer) if is_whole else None
+        for id, picked in sorted(self._packed.items()):
+            name = names[id]
+            footer = read_footer_bytes(place, name)
+            records, is_whole = picked.read(name, footer)
+            if is_whole and not self._mark:
+                whole.append(PackToSend(name, place.size(name), footer, len(records)))
+            else:
+                yield from ((name, record) for record in records)
 
 
-def _split(packs: Iterable[Pack]) -> list[list[Pack]]:
+def _split(packs: Iterable[PackToSend]) -> list[list[PackToSend]]:
     """Packs in groups for a batch each, by the bytes of their footers."""
-    groups, size = list[list[Pack]](), _BATCH_BYTES + 1
+    groups, size = list[list[PackToSend]](), _BATCH_BYTES + 1
     for pack in packs:
         if size > _BATCH_BYTES:
             groups.append([])
@@ -291,36 +381,26 @@ def _plan_pack(repo: bytes, group: Sequence[tuple[str, Record]], mark: bytes) ->
         at += record.length
     nonce = hashlib.sha256(mark + b"".join(record.oid for _, record in group)).digest()[:16]
     footer = msgpack.packb([repo, nonce, placed])
-    return PackToSend(hashlib.sha256(footer).hexdigest(), at + len(footer) + 16, footer, tuple(group), nonce)
+    copied: dict[str, Picked] = {}
+    for name, record in group:
+        copied.setdefault(name, Picked()).add(record)
+    size = at + len(footer) + 16
+    return PackToSend(hashlib.sha256(footer).hexdigest(), size, footer, len(group), tuple(copied.items()), nonce)
 
 
 def write_pack(objects: Objects, planned: PackToSend) -> PackWriter:
     """The planned pack in a file of its own, all but sealed."""
     writer = PackWriter(objects.tmp, objects.repo)
     try:
-        for name, run in _runs(planned.copied):
-            payloads = objects.packs.get_ranges(name, [(record.start, record.length) for record in run])
-            for record, payload in zip(run, payloads, strict=True):
-                writer.copy(record, payload)
+        for name, picked in planned.copied:
+            for run in spans(picked.read(name, read_footer_bytes(objects.packs, name))[0]):
+                payloads = objects.packs.get_ranges(name, [(record.start, record.length) for record in run])
+                for record, payload in zip(run, payloads, strict=True):
+                    writer.copy(record, payload)
     except BaseException:
         writer.abandon()
         raise
     return writer
-
-
-def _runs(copied: Iterable[tuple[str, Record]]) -> Iterator[tuple[str, list[Record]]]:
-    """Neighbouring records of one pack, a few megabytes at once."""
-    run: list[Record] = []
-    of, size = "", 0
-    for name, record in copied:
-        if run and (name != of or size > _COPIED_AT_ONCE):
-            yield of, run
-            run, size = [], 0
-        of = name
-        run.append(record)
-        size += record.length
-    if run:
-        yield of, run
 
 
 def _groups(items: Iterable[T], size: int) -> Iterator[tuple[T, ...]]:

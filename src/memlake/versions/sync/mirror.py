@@ -166,14 +166,14 @@ class Mirror:
         ]
         rows += [(one.oid, file, 0, len(one.data), CHUNKED, one.size, lane) for one in batch.lists]
         rows += [(one.oid, file, one.sweeps, one.size, PART, one.size, lane) for one in batch.parts]
-        for pack in (one for one in batch.packs if one.name in packs):
+        self._add_held(rows)
+        for pack in (one for one in batch.packs if one.name in packs):  # one by one: each may have many records
             lies_in = self._add_file(f"packs/{pack.name}", pack.size, _TAKEN)
-            rows += [
+            self._add_held(
                 (one.oid, lies_in, one.start, one.length, one.form, one.size, lane)
                 for one in pack.read().records
                 if one.role != LOG and one.form not in (CHUNKED, PART)
-            ]
-        self._add_held(rows)
+            )
 
     def _add_file(self, name: str, size: int, known: int) -> int:
         sql = (
@@ -185,7 +185,7 @@ class Mirror:
             raise Corrupt(f"{name} could not be noted.")
         return int(row[0])
 
-    def _add_held(self, rows: list[Sequence[Any]]) -> None:
+    def _add_held(self, rows: Iterable[Sequence[Any]]) -> None:
         """A pack or batch that came later counts: the one before may be about to go. The smaller lane stays."""
         sql = (
             "INSERT INTO held VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT(oid) DO UPDATE SET file = excluded.file, "

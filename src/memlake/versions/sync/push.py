@@ -11,8 +11,11 @@ import contextlib
 import hashlib
 import os
 import uuid
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from itertools import groupby
+from pathlib import Path
 
 from memlake.errors import Conflict, Error, NotFound, Unavailable, pasted
 from memlake.named_tuple import NamedTuple
@@ -26,20 +29,21 @@ from memlake.versions import tables
 from memlake.versions.history import refs
 from memlake.versions.history.bases import is_ancestor
 from memlake.versions.history.commits import History
-from memlake.versions.sync.batch import Batch, RefMove, decode_batch, describe_file, encode_batch, name_of
-from memlake.versions.sync.collect import Sending, collect, list_new_commits
+from memlake.versions.sync.batch import Batch, RefMove, decode_batch
+from memlake.versions.sync.collect import KeptBatch, Sending, collect, keep_batch, list_new_commits, open_scratch
 from memlake.versions.sync.fetch import Link, RefChange, check_repo, list_tracked, look_again, obey_purges, track
 from memlake.versions.sync.join import join
 from memlake.versions.sync.join import plan as plan_joins
 from memlake.versions.sync.purges import Erased, list_unsent, send_purges
 from memlake.versions.sync.remote import TRIES, Progress, State
-from memlake.versions.sync.root import PackFile, RefKey, Root, Target, doom, mark_of
+from memlake.versions.sync.root import RefKey, Root, Target, doom, mark_of
 from memlake.versions.sync.upload import Upload
 from memlake.versions.trees.codec import LANES
 from memlake.versions.upkeep.gc import changes_in
 
 _HOUR = 3_600_000_000
 _MANY_WAIT = 500  # condemned files, from which on they wait for an hour: each makes the root 90 bytes larger
+_AT_ONCE = 4000  # commits that are read at once to be described
 _JOINED = 1 << 20  # bytes up to which moves of refs go into the last batch; they need one of their own beyond
 Obey = Callable[[PurgeRecord], object]
 
@@ -100,19 +104,20 @@ def push(
     try:
         erased = _erase(history, link, erase, dry_run=dry_run)
         for attempt in link.remote.attempts():
-            work = _prepare(history, link, request, erase, dry_run=dry_run)
-            done = _describe(history, link, work)._replace(erased=erased, purged=tuple(purged))
-            if dry_run or not work.changes:
-                return done
-            batches = _finish_batches(history, work, who)
-            upload.send(work.sendings, [(name, data) for name, data, _ in batches])
-            before, over = _join(history, link, work, upload, request.grace_hours)
-            after = _next_root(history, work, before, batches, upload.stored | over)
-            state = _swap(link, work, after, batches)
-            if state is not None:
-                _note(history, link, state, work, batches)
-                _clean_up(history, link, state, obey, is_first=done.is_first)
-                return done._replace(files=len(upload.stored) + 1)
+            with open_scratch(history.objects) as folder:
+                work = _prepare(history, link, request, erase, None if dry_run else folder)
+                done = _describe(history, link, work)._replace(erased=erased, purged=tuple(purged))
+                if dry_run or not work.changes:
+                    return done
+                batches = _finish_batches(history, work, folder, who)
+                upload.send(work.sendings, batches)
+                before, over = _join(history, link, work, upload, request.grace_hours)
+                after = _next_root(history, work, before, batches, upload.stored | over)
+                state = _swap(link, work, after, batches)
+                if state is not None:
+                    _note(history, link, state, work, batches)
+                    _clean_up(history, link, state, obey, is_first=done.is_first)
+                    return done._replace(files=len(upload.stored) + 1)
             disk.step(f"push lost a race ({attempt})")
     finally:
         with contextlib.suppress(Exception):
@@ -140,8 +145,9 @@ def _clean_up(history: History, link: Link, state: State, obey: Obey, *, is_firs
         link.remote.delete_doomed(state)
 
 
-def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_run: bool) -> _Work:
-    remote = link.remote
+def _prepare(history: History, link: Link, request: Request, obey: Obey, folder: Path | None) -> _Work:
+    """What is to be done, with its batches in `folder`. Without one it is a trial, which changes nothing."""
+    remote, dry_run = link.remote, folder is None
     state = remote.load()
     if state is None:
         remote.check_never_used(link.mirror.root())
@@ -164,20 +170,15 @@ def _prepare(history: History, link: Link, request: Request, obey: Obey, *, dry_
         heads = [bytes.fromhex(oid) for change in changes if change.new and (oid := getattr(change.new, lane))]
         known = [bytes.fromhex(oid) for target in there.values() if (oid := getattr(target, lane))]
         new = list_new_commits(history, heads, known)
-        sent = {oid for sending in sendings for batch in sending.batches for oid in _oids_of(batch)}
+        sent = [sending.oids for sending in sendings]
 
-        def has(oids: Sequence[bytes], code: int = code, sent: set[bytes] = sent) -> set[bytes]:
-            return link.mirror.list_held(oids, code) | (sent & set(oids))
+        def has(oids: Sequence[bytes], code: int = code, sent: Sequence[AbstractSet[bytes]] = sent) -> set[bytes]:
+            return link.mirror.list_held(oids, code).union(*(set(oids) & known for known in sent))
 
-        sendings.append(collect(history, new, code, has, sweeps=state.root.sweeps if state else 0))
+        sendings.append(collect(history, new, code, has, folder, sweeps=state.root.sweeps if state else 0))
         seqs += new
+    sendings = [one._replace(oids=frozenset()) for one in sendings]  # of a million objects they take 110 MB
     return _Work(state, sendings, changes, seqs)
-
-
-def _oids_of(batch: Batch) -> list[bytes]:
-    small = [hashlib.sha256(one.content).digest() for one in batch.objects]
-    packed = [record.oid for pack in batch.packs for record in pack.read().records]
-    return [*small, *packed, *(one.oid for one in batch.lists), *(part.oid for part in batch.parts)]
 
 
 def _plan_ref(history: History, request: Request, there: Mapping[RefKey, Target], key: RefKey) -> RefChange | None:
@@ -255,8 +256,8 @@ def _word(key: RefKey) -> str:
 # -- batches and root --------------------------------------------------------------------------------
 
 
-def _finish_batches(history: History, work: _Work, who: str) -> list[tuple[str, bytes, Batch]]:
-    """The batches as files. The last one says which refs moved, and has a token, so that its name is of this push."""
+def _finish_batches(history: History, work: _Work, folder: Path, who: str) -> list[KeptBatch]:
+    """All batches. The last one says which refs moved, and has a token, so that its name is of this push."""
     batches = [batch for sending in work.sendings for batch in sending.batches]
     moves = [
         RefMove(change.kind, change.name, code, _raw(change.old, lane), _raw(change.new, lane), now(), "push", who)
@@ -264,15 +265,12 @@ def _finish_batches(history: History, work: _Work, who: str) -> list[tuple[str, 
         for code, lane in enumerate(LANES)
         if _raw(change.old, lane) != _raw(change.new, lane)
     ]
-    repo, token = uuid.UUID(history.objects.repo).bytes, os.urandom(16)
-    encoded = [encode_batch(batch) for batch in batches]
-    if batches and len(encoded[-1]) < _JOINED:
-        batches[-1] = batches[-1]._replace(token=token, moves=moves)
-        encoded[-1] = encode_batch(batches[-1])
-    else:
-        batches.append(Batch(repo, token, 0, moves=moves))
-        encoded.append(encode_batch(batches[-1]))
-    return [(name_of(data), data, batch) for data, batch in zip(encoded, batches, strict=True)]
+    repo = uuid.UUID(history.objects.repo).bytes
+    last, objects = Batch(repo, b"", 0), 0
+    if batches and batches[-1].file.size < _JOINED:
+        kept = batches.pop()
+        last, objects = decode_batch(kept.file.name, kept.read(), repo), kept.objects
+    return [*batches, keep_batch(last._replace(token=os.urandom(16), moves=moves), folder)._replace(objects=objects)]
 
 
 def _raw(target: Target | None, lane: Lane) -> bytes | None:
@@ -295,9 +293,8 @@ def _join(
 
 
 def _next_root(
-    history: History, work: _Work, before: Root | None, batches: Sequence[tuple[str, bytes, Batch]],
-    stored: AbstractSet[str],
-) -> Root:  # fmt: skip
+    history: History, work: _Work, before: Root | None, batches: Sequence[KeptBatch], stored: AbstractSet[str]
+) -> Root:
     """The root after this push. What attempts before this one stored and nobody lists is doomed: it may be purged.
 
     `stored` has that, and what was condemned long ago.
@@ -307,31 +304,30 @@ def _next_root(
     for change in work.changes:
         if change.new is not None:
             changed[change.kind, change.name] = change.new
-    log = [describe_file(data, batch) for _, data, batch in batches]
-    packs = [PackFile(pack.name, pack.size, batch.lane) for _, _, batch in batches for pack in batch.packs]
+    log, packs = [batch.file for batch in batches], [pack for batch in batches for pack in batch.packs]
     names = {pack.name for pack in packs}
     if before is None:
         branch = next((name for kind, name in changed if kind == refs.BRANCH), "main")
         return Root(
-            history.objects.repo, history.salt.hex(), 1, batches[-1][2].token.hex(), branch, changed, tuple(log),
+            history.objects.repo, history.salt.hex(), 1, batches[-1].token.hex(), branch, changed, tuple(log),
             tuple(packs),
         )  # fmt: skip
     kept = tuple(file for file in before.log if file.name not in {one.name for one in log})
     root = before._replace(
         generation=before.generation + 1,
-        token=batches[-1][2].token.hex(),
+        token=batches[-1].token.hex(),
         refs={key: target for key, target in {**before.refs, **changed}.items() if key not in gone},
         log=(*kept, *log),
         packs=(*(pack for pack in before.packs if pack.name not in names), *packs),
     )
     root = root._replace(head=root.default_branch())
-    listed = root.paths() | {part.path for _, _, batch in batches for part in batch.parts}
+    listed = root.paths() | {part.path for batch in batches for part in batch.parts}
     condemned = {path: time for path, time in before.condemned.items() if path not in listed}
     left = {path for path in stored if not path.startswith("parts/")}  # batches tell of parts, perhaps those of others
     return doom(root._replace(condemned=condemned), left - root.paths())
 
 
-def _swap(link: Link, work: _Work, root: Root, batches: Sequence[tuple[str, bytes, Batch]]) -> State | None:
+def _swap(link: Link, work: _Work, root: Root, batches: Sequence[KeptBatch]) -> State | None:
     """The new state, or None if somebody else was faster. A lost answer is looked up."""
     try:
         return link.remote.swap(root, work.before)
@@ -349,26 +345,29 @@ def _swap(link: Link, work: _Work, root: Root, batches: Sequence[tuple[str, byte
         return state
 
 
-def _find_own(link: Link, batches: Sequence[tuple[str, bytes, Batch]]) -> State | None:
-    state, (name, _, batch) = link.remote.load(), batches[-1]
+def _find_own(link: Link, batches: Sequence[KeptBatch]) -> State | None:
+    state, last = link.remote.load(), batches[-1]
+    name = last.file.name
     if state is not None and (
-        state.root.token == batch.token.hex()
+        state.root.token == last.token.hex()
         or any(file.name == name or mark_of(name) in file.joined for file in state.root.log)
     ):
         return state
     return None
 
 
-def _note(history: History, link: Link, state: State, work: _Work, batches: Sequence[tuple[str, bytes, Batch]]) -> None:
+def _note(history: History, link: Link, state: State, work: _Work, batches: Sequence[KeptBatch]) -> None:
     """Remember what the remote has now: our batches, and where its branches are."""
     repo = uuid.UUID(history.objects.repo).bytes
     link.remote.keep_copy(state, history.objects.tmp)
-    known = link.mirror.list_taken() | {f"log/{name}" for name, _, _ in batches}
+    known = link.mirror.list_taken() | {f"log/{batch.file.name}" for batch in batches}
     is_complete = all(f"log/{file.name}" in known for file in state.root.log)
     with link.mirror.learning(state.root, state.data, state.tag if is_complete else None) as learn:
-        for name, data, batch in batches:
-            oids = [hashlib.sha256(one.content).digest() for one in decode_batch(name, data, repo).objects]
-            learn(name, len(data), batch, oids)
+        for kept in batches:
+            batch = decode_batch(kept.file.name, kept.read(), repo)
+            oids = [hashlib.sha256(one.content).digest() for one in batch.objects]
+            learn(kept.file.name, kept.file.size, batch, oids)
+            del batch  # before the next one is read
     tracked = list_tracked(history, link.remote.name)
     with history.db.write():
         for change in work.changes:
@@ -392,19 +391,21 @@ def _count_files(work: _Work) -> int:
 
 
 def _describe(history: History, link: Link, work: _Work) -> Pushed:
-    objects = sum(
-        len(batch.objects) + len(batch.lists) + len(batch.parts)
-        for sending in work.sendings
-        for batch in sending.batches
-    ) + sum(len(pack.read().records) for sending in work.sendings for batch in sending.batches for pack in batch.packs)
-    rooms: dict[str, set[str]] = {}
-    if work.before is None:
-        for _, data in tables.list_commit_data(history.db, work.seqs):
-            for path, _, new in changes_in(history, data):
-                if new is not None:
-                    rooms.setdefault(path.split("/", 1)[0], set()).add(path)
+    objects = sum(batch.objects for sending in work.sendings for batch in sending.batches)
+    rooms = _count_paths(history, work.seqs) if work.before is None else {}
     return Pushed(
         link.remote.name, link.remote.url, tuple(work.changes), len(work.seqs), objects,
         sum(sending.size for sending in work.sendings), files=_count_files(work), is_first=work.before is None,
-        rooms={room: len(paths) for room, paths in sorted(rooms.items())},
+        rooms=rooms,
     )  # fmt: skip
+
+
+def _count_paths(history: History, seqs: Sequence[int]) -> dict[str, int]:
+    """How many paths of each room some commits have written. A path is known by its hash: a million would be 200 MB."""
+    rooms: dict[str, array[int]] = {}
+    for at in range(0, len(seqs), _AT_ONCE):
+        for _, data in tables.list_commit_data(history.db, seqs[at : at + _AT_ONCE]):
+            for path, _, new in changes_in(history, data):
+                if new is not None:
+                    rooms.setdefault(path.split("/", 1)[0], array("q")).append(hash(path))
+    return {room: sum(1 for _ in groupby(sorted(paths))) for room, paths in sorted(rooms.items())}

@@ -12,7 +12,7 @@ from memlake import nofollow
 from memlake.errors import NotFound, Unavailable
 from memlake.objects.places import Place
 from memlake.objects.store import Objects, part_name
-from memlake.versions.sync.collect import PackToSend, Sending, write_pack
+from memlake.versions.sync.collect import KeptBatch, PackToSend, Sending, write_pack
 from memlake.versions.sync.remote import Progress, Remote, in_parallel
 
 _BLOCK = 8 << 20
@@ -26,11 +26,11 @@ class Upload:
         self._objects, self._remote, self._progress = objects, remote, progress
         self.stored: set[str] = set()
 
-    def send(self, sendings: Sequence[Sending], batches: Sequence[tuple[str, bytes]]) -> None:
+    def send(self, sendings: Sequence[Sending], batches: Sequence[KeptBatch]) -> None:
         """Store packs and parts, then batches: nothing is named before it is there."""
         jobs = [job for job in list_files(self._objects, sendings) if job[0] not in self.stored]
-        files = [(f"log/{name}", data) for name, data in batches if f"log/{name}" not in self.stored]
-        total, done = sum(size for _, size, _ in jobs) + sum(len(data) for _, data in files), 0
+        files = [batch for batch in batches if f"log/{batch.file.name}" not in self.stored]
+        total, done = sum(size for _, size, _ in jobs) + sum(batch.file.size for batch in files), 0
         # One request is cheaper than the bytes of a pack. A single one is new, as a rule, and sent without asking.
         look = len(jobs) > 1
 
@@ -45,8 +45,12 @@ class Upload:
 
         for (name, size, _), _ in in_parallel(store, jobs, at_once=_AT_ONCE):
             done = self._note(name, done + size, total)
-        for (name, data), _ in in_parallel(lambda file: self._remote.put_bytes(*file, self._objects.tmp), files):
-            done = self._note(name, done + len(data), total)
+
+        def store_batch(batch: KeptBatch) -> None:
+            self._remote.put_bytes(f"log/{batch.file.name}", batch.read(), self._objects.tmp)
+
+        for batch, _ in in_parallel(store_batch, files):
+            done = self._note(f"log/{batch.file.name}", done + batch.file.size, total)
 
     def put(self, name: str, data: bytes) -> None:
         """Store a file that was made at once."""
