@@ -461,7 +461,8 @@ def test_a_name_or_address_that_would_forge_a_line_is_refused_wherever_it_comes_
 INSIDE = {  # what stays within the repo, whatever its value: a repo's own file may say it
     "access.flush_seconds", "add.warn_secrets", "color.ui", "core.lease_seconds", "embedding.batch_size",
     "embedding.flush_seconds", "embedding.timeout", "gc.grace_hours", "gc.reflog_expire", "hook.categories",
-    "init.branch", "memory.enabled", "memory.follow_git", "memory.org", "memory.recalls", "memory.secrets",
+    "init.branch", "memory.cleanup", "memory.enabled", "memory.follow_git", "memory.org", "memory.recalls",
+    "memory.secrets",
     "merge.conflict", "merge.rerere", "model.timeout", "remote.retries", "remote.timeout",
     "search.access", "search.importance", "search.max_results", "search.recency", "storage.cache_gb", "user.email",
     "user.name",
@@ -485,6 +486,7 @@ def test_every_setting_is_known_to_stay_inside_or_to_act_only_when_trusted(folde
         "never": "7",
         "merge": "diff3",
         "forget": "purge",
+        "off": "expired",
     }.get(default, "3")
     section, _, name = key.partition(".")
     (folder / "config.toml").write_text(f'[{section}]\n{name} = "{value}"\n')

@@ -105,6 +105,11 @@ class Settings:
         harmless=("forget",),
         choices=("forget", "purge"),
     )
+    memory_cleanup: str = _data(
+        "off",
+        "what gc and the start of a session do about expired memories, once a day: say so, or forget them",
+        choices=("off", "propose", "expired"),
+    )
     memory_recalls: int = _data(
         10_000, "how many records of what was told to whom are kept on this machine; 0 for none", least=0
     )

@@ -136,6 +136,7 @@ class GcReport(NamedTuple):
     freed: Mapping[str, int] = MappingProxyType({})
     names: tuple[str, ...] = ()  # of the packs, which new ones replace, and of the files
     deltas: int = 0  # older versions now stored as what differs from a newer one
+    notes: tuple[str, ...] = ()
 
 
 class Unnamed(NamedTuple):

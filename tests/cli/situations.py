@@ -545,6 +545,9 @@ _DISK = "needs a full or failing disk"
 _LIBRARY = "only a program that uses the library gets it; the command line checks before"
 _ODD = "needs rows of repo.db that no verb writes; fsck itself is tried in tests/versions and tests/objects"
 EXCUSED: dict[str | tuple[str, str], str] = {
+    "Do what is suggested. `memlake undo` takes it back.": "tried in tests/cli/memory/test_upkeep.py",
+    "Forgot {} that expired, as memory.cleanup says. Bring them back with: memlake undo": "needs the clock of days later; tried in tests/memories/test_upkeep.py",
+    "{} expired. See what may go: memlake memory evict --dry-run": "needs the clock of days later; tried in tests/memories/test_upkeep.py",
     ("Change files and `memlake add` them, then: memlake rebase --continue", "memlake add"): _VERB,
     ("Change files and `memlake add` them, then: memlake rebase --continue", "memlake rebase --continue"): "needs a list of steps with `edit`; tried in tests/versions/verbs/test_rebase.py",
     "Bring them back first: memlake tier unset": "needs files that nobody read for a day; tried in tests/repo/test_tiers.py",

@@ -21,8 +21,8 @@ import memlake as ml
 from memlake.memories import index_sync
 from memlake.memories import search as memory_search
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.review import Rule
 from memlake.memories.search import Query
+from memlake.memories.upkeep import Rule
 from memlake.objects import layout
 from memlake.versions.history import refs
 from tests.conftest import SetClock

@@ -134,6 +134,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "memory conflicts": ("memlake memory conflicts",),
     "memory resolve": ("memlake memory resolve 3d4ba3 --keep new",),
     "memory stale": ("memlake memory stale --days 90",),
+    "memory importance": ("memlake memory importance --suggest", "memlake memory importance --apply"),
     "memory evict": ("memlake memory evict --days 365 --dry-run",),
     "memory embed": ("memlake memory embed",),
     "memory export": ("memlake memory export memories.jsonl",),

@@ -86,6 +86,11 @@ class Glance:
         newest = heapq.nlargest(_MOST, found)
         return [seen for _, seen in islice(self._list_visible(newest, shown, now, fits), most)]
 
+    def list_expired(self, shown: Shown, *, now: int, fits: Fits = bool) -> list[Seen]:
+        """The rows that may be seen and fit, but for their end, which is over."""
+        over = [row for (row,) in self.db.rows("SELECT id FROM row WHERE expires > 0 AND expires <= ?", (now,))]
+        return [seen for _, seen in self._list_visible(over, shown, 0, fits)]
+
     def close(self) -> None:
         self.db.close()
 

@@ -14,6 +14,7 @@ CREATE TABLE IF NOT EXISTS row(
   importance REAL NOT NULL, expires INTEGER NOT NULL, length INTEGER NOT NULL,
   from_seq INTEGER NOT NULL, to_seq INTEGER NOT NULL);
 CREATE INDEX IF NOT EXISTS row_key ON row(key);
+CREATE INDEX IF NOT EXISTS row_expires ON row(expires) WHERE expires > 0;
 
 -- fresh: the terms of rows that no segment holds yet: 8-byte hashes, then a byte of count for each (0 marks a filter)
 CREATE TABLE IF NOT EXISTS fresh(row INTEGER PRIMARY KEY, terms BLOB NOT NULL);

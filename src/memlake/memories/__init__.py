@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         stats,
         timeline,
         transfer,
+        upkeep,
         why,
     )
 
@@ -41,6 +42,6 @@ __all__ = [
     "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
     "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
     "record", "redact", "remember", "resources", "revert", "review", "rules",
-    "search", "state", "stats", "timeline", "transfer", "why",
+    "search", "state", "stats", "timeline", "transfer", "upkeep", "why",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -108,6 +108,16 @@ class Narrow:
         write.write(self._here, request, None)
         return True
 
+    def list_expired(self) -> list[Memory]:
+        """Memories of this project and of none that are past the end they were given."""
+        return self._look(lambda at, shown: at.list_expired(shown, now=layout.now(), fits=self._fits))
+
+    def forget(self, memories: Sequence[Memory], message: str) -> tuple[str, str]:
+        """Remove memories from the branch in one commit; returns the branch and the commit."""
+        paths = [memory_path(self._here.history, memory.agent_id, memory.memory_id) for memory in memories]
+        made = write.write(self._here, Request(dict.fromkeys(paths), message, self.branch, self._here.author), None)
+        return self.branch, made.oid
+
     # -- what a session was given -------------------------------------------------------------
 
     def read_given(self, session: str) -> set[str]:

@@ -34,10 +34,11 @@ if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
     from memlake.memories.import_records import Item, Planned
     from memlake.memories.revert import Choice, Taken
-    from memlake.memories.review import Age, Decided, Doubt, Rule
+    from memlake.memories.review import Decided, Doubt
     from memlake.memories.state import SetState
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Origin, Version
+    from memlake.memories.upkeep import Age, Readers, Rule, Suggestion
     from memlake.memories.verdicts import Judge
     from memlake.memories.why import Gate, Told
 
@@ -275,17 +276,29 @@ class Memories:
         return later.conflicts.list_waiting(self.context)
 
     def stale(self, rule: Rule) -> list[Age]:
-        return later.review.list_stale(self.context, self.shared.access, rule)
+        return later.upkeep.list_stale(self.context, self._readers(), rule)
 
     def evict(self, rule: Rule, *, dry_run: bool = False) -> list[Age]:
         if not dry_run:
             self._begin()
-        return later.review.evict(self.context, self.shared.access, rule, dry_run=dry_run)
+        return later.upkeep.evict(self.context, self._readers(), rule, dry_run=dry_run)
+
+    def suggest_importance(self, rule: Rule) -> list[Suggestion]:
+        """Memories that matter more or less than they say, by who was told them. Changes nothing."""
+        return later.upkeep.suggest(self.context, self._readers(), rule)
+
+    def apply_importance(self, suggestions: Sequence[Suggestion]) -> None:
+        """Do what was suggested, in one commit."""
+        self._begin()
+        later.upkeep.apply(self.context, suggestions)
+
+    def _readers(self) -> Readers:
+        return later.upkeep.Readers(self.shared.access, self.shared.recalls)
 
     def stats(self, project: str | None = None) -> Stats:
         """The memories of the branch in figures; of one project ("*": all), as `Rule` takes it."""
         model = self.shared.provider_spec if self.shared.embedder() is not None else "none"
-        stale = len(self.stale(later.review.Rule(project=project)))
+        stale = len(self.stale(later.upkeep.Rule(project=project)))
         found = later.stats.stats(self.context, model, self.context.choose_projects(project))
         return found._replace(in_doubt=len(self.conflicts(project=project)), stale=stale)
 

@@ -68,6 +68,13 @@ class Recall(NamedTuple):
         return [one for one in self.candidates if one.gate == TOLD]
 
 
+class Audience(NamedTuple):
+    """How many sessions were told a memory (what was asked in none is one together), and when last."""
+
+    sessions: int = 0
+    last: int = 0
+
+
 class Recalls:
     """The records of one repo on this machine. Safe to use from many threads and processes."""
 
@@ -163,6 +170,24 @@ class Recalls:
             for recall in self._read(numbers[at : at + _AT_ONCE]):
                 if session is None or recall.session == session:
                     yield recall
+
+    def count_audiences(self, keys: Sequence[bytes]) -> dict[bytes, Audience]:
+        """Who was told memories, by the keys of their ids; of those that nobody was told nothing."""
+        sql = (
+            "SELECT t.memory, count(DISTINCT r.session), max(json_extract(r.record, '$.time')) FROM told t "
+            "JOIN recall r ON r.id = t.recall WHERE t.memory IN carray(?1) GROUP BY t.memory"
+        )
+        rows = self._db.rows_in(sql, keys) if self._path.exists() else []
+        return {bytes(key): Audience(sessions, last) for key, sessions, last in rows}
+
+    def read_beginning(self) -> int:
+        """When the oldest record was made; 0 without one."""
+        row = (
+            self._db.row("SELECT json_extract(record, '$.time') FROM recall ORDER BY id LIMIT 1")
+            if self._path.exists()
+            else None
+        )
+        return int(row[0]) if row else 0
 
     def _read(self, numbers: Sequence[int]) -> list[Recall]:
         sql = "SELECT id, record FROM recall WHERE id IN carray(?1) ORDER BY id DESC"

@@ -1,28 +1,24 @@
-"""Keeping memories in order: what is in doubt, what nobody reads, what may go. Changes only what it is told to."""
+"""Keeping memories in order: what is in doubt, and what was decided. Changes only what it is told to."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Nothing, Purged, pasted
 from memlake.memories import conflicts, record, search, store, timeline
-from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, describe_other_agent
 from memlake.memories.search import EVERYONE, Query
 from memlake.named_tuple import NamedTuple
-from memlake.objects import layout
 from memlake.records import Commit
 from memlake.versions.kinds import Sides
 
-DAY = 86_400_000_000
 KEEP = ("new", "old", "both")
 LOOKED_BACK = 10_000  # commits among which decisions are looked for
 _ALL = 100_000  # memories, where a list has no end of its own
-_MOST_DAYS = record.LATEST // DAY
 _DECISION = re.compile(r"(?P<did>replace|conflict|merge) memory [0-9a-f-]{36}\n\n(?P<why>\{.*\})")
 
 
@@ -53,30 +49,10 @@ class Decided(NamedTuple):
     author: str
 
 
-class Age(NamedTuple):
-    """A memory that may be out of date: how old, how often and when last read."""
-
-    memory: Memory
-    days: float
-    access_count: int
-    last_accessed: int | None
-
-
-class Rule(NamedTuple):
-    """What `stale` and `evict` look for: old, not important, not read."""
-
-    days: float = 90.0
-    max_importance: float = 0.5
-    max_access: int = 0
-    agent_id: str | Sequence[str] = EVERYONE
-    limit: int = 10_000
-    project: str | None = None  # of this one ("*": all); None: where we are in one, of it and of none
-
-
 def list_doubts(
     context: MemoryContext, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None
 ) -> Iterator[Doubt]:
-    """What a merge waits for, then what `decide` could not decide: both sides. Of one project, as `Rule` takes it."""
+    """What a merge waits for, then what `decide` could not decide: both sides; of one project, if given."""
     whose = context.choose_projects(project)
     for met in conflicts.list_waiting(context):
         if conflicts.describe_sides(context.here.history, met) is None:  # no memory, whatever its path
@@ -186,49 +162,3 @@ def _settle_two(context: MemoryContext, new: Memory, old: Memory, keep: str) -> 
         return store.replace(context, new, new._replace(content=old.content, review=""), message)
     store.replace(context, old, old._replace(content=new.content), message)
     return store.replace(context, new, new._replace(review=""), message)
-
-
-def list_stale(context: MemoryContext, access: Access, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
-    """Memories that are old, not important and not read, the least useful first."""
-    _check_rule(rule)
-    now = layout.now()
-    before = now - int(rule.days * DAY)
-    whose = context.choose_projects(rule.project)
-    hits = search.list_memories(context, Query(limit=rule.limit, agent_id=rule.agent_id, until=before, project=whose))
-    found = [memory for memory in hits if memory.importance <= rule.max_importance and memory.updated_at < before]
-    reads = access.read([memory.key for memory in found])
-    aged = [_measure_age(memory, reads, now) for memory in found]
-    wanted = [age for age in aged if age.access_count <= rule.max_access and (age.last_accessed or 0) < before]
-    return sorted(wanted, key=lambda age: (age.access_count, age.memory.importance, -age.days))
-
-
-def _check_rule(rule: Rule) -> None:
-    """NaN is in no range, so it is refused with what lies outside."""
-    for name, value, most in (("days", rule.days, _MOST_DAYS), ("max_importance", rule.max_importance, 1)):
-        given: object = value
-        if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given <= most:
-            raise InvalidInput(
-                f"{name} is a number from 0 to {most:,}, not {given!r}. Nothing was changed.",
-                hint="Like: memlake memory stale --days 90 --max-importance 0.5",
-            )
-
-
-def _measure_age(memory: Memory, reads: Mapping[bytes, tuple[int, int]], now: int) -> Age:
-    count, last = reads.get(memory.key, (0, 0))
-    return Age(memory, (now - memory.updated_at) / DAY, count, last or None)
-
-
-def evict(context: MemoryContext, access: Access, rule: Rule, *, dry_run: bool) -> list[Age]:
-    """Forget what is stale, and what has expired. It can be restored."""
-    found = [*list_stale(context, access, rule), *list_expired(context, rule)]
-    if not dry_run:
-        for age in found:
-            store.delete(context, age.memory)
-    return found
-
-
-def list_expired(context: MemoryContext, rule: Rule) -> list[Age]:
-    """Memories past the end they were given; searches leave them out already. Of a rule, whose they are counts."""
-    now, whose = layout.now(), context.choose_projects(rule.project)
-    gone = search.list_memories(context, Query(limit=_ALL, agent_id=rule.agent_id, project=whose), now=0)
-    return [_measure_age(m, {}, now) for m in gone if m.expires_at and m.expires_at <= now]

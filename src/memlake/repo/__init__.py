@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 from memlake.repo.find import init, open_damaged, open_for_memories, open_personal, open_repo, rescue
 from memlake.repo.for_doors import (
+    clean_up,
     list_rebase,
     merge_finished,
     note_written,
@@ -47,11 +48,11 @@ _LATER = (
     "results", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "upkeep",
 )  # fmt: skip
 __all__ = [
-    "Repo", "bisect", "clone", "credentials", "diff", "git_branches", "init", "lineage", "list_rebase", "make_clone",
-    "merge", "merge_finished", "note_written", "open_damaged", "open_for_memories", "open_narrow", "open_personal",
-    "open_repo", "promotions", "read_about", "read_abouts", "read_repo_id", "rebuild", "refs", "remotes", "rescue",
-    "results", "set_setting", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "tree_path", "upkeep",
-    "verify_bundle",
+    "Repo", "bisect", "clean_up", "clone", "credentials", "diff", "git_branches", "init", "lineage", "list_rebase",
+    "make_clone", "merge", "merge_finished", "note_written", "open_damaged", "open_for_memories", "open_narrow",
+    "open_personal", "open_repo", "promotions", "read_about", "read_abouts", "read_repo_id", "rebuild", "refs",
+    "remotes", "rescue", "results", "set_setting", "show", "stash", "stored_objects", "summarize", "sync", "tiers",
+    "tree_path", "upkeep", "verify_bundle",
 ]  # fmt: skip
 __getattr__ = lazy(
     __name__,

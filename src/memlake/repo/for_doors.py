@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from memlake import memories, projects, versions
 from memlake import repo as later
+from memlake.objects import layout
 from memlake.records import Entry
 from memlake.repo.open import AnyPath
 from memlake.repo.repo import Repo
@@ -47,6 +49,27 @@ def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
 def merge_finished(repo: Repo) -> list[str]:
     """Where memories follow git: merge those of branches that git has merged since; returns the names of these."""
     return [] if repo._find_followed() is None else later.git_branches.merge_finished(repo)
+
+
+def clean_up(repo: Repo) -> str:
+    """Once a day what `memory.cleanup` says of memories that have expired: forget them, or say that they have.
+
+    Returns what a person should be told; empty if there is nothing to tell.
+    """
+    how, today = repo.config.in_force.memory_cleanup, time.strftime("%Y-%m-%d", time.gmtime(layout.now() // 1_000_000))
+    local = repo._look().local
+    if how == "off" or not (repo.dir / "index").exists() or local.state("cleanup") == today:
+        return ""
+    local.set_state(cleanup=today)
+    narrow = open_narrow(repo)
+    expired = narrow.list_expired()
+    count = f"{len(expired):,} {'memory' if len(expired) == 1 else 'memories'}"
+    if not expired:
+        return ""
+    if how == "propose":
+        return f"{count} expired. See what may go: memlake memory evict --dry-run"
+    note_written(repo, "cleanup", f"{count} that expired", [narrow.forget(expired, f"forget {count} that expired")])
+    return f"Forgot {count} that expired, as memory.cleanup says. Bring them back with: memlake undo"
 
 
 def list_rebase(repo: Repo, upstream: str, branch: str | None = None, *, onto: str | None = None) -> Sequence[Step]:

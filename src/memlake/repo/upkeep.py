@@ -30,9 +30,12 @@ class Upkeep(Part):
         policy = versions.gc.Policy(dry_run, 0.0 if prune else settings.gc_grace_hours, settings.gc_reflog_expire)
         recalled = repo._rows().recall.parts() if (repo.dir / dataset.RECALL).exists() else ()
         report = versions.gc.collect(repo._look(), policy, recalled)
-        if not dry_run and (repo.dir / "tier.json").exists():
+        if dry_run:
+            return report
+        if (repo.dir / "tier.json").exists():
             self.tiers.move()
-        return report
+        told = later.clean_up(repo)
+        return report._replace(notes=(told,)) if told else report
 
     def purge(self, *oids: str, reason: str, with_others: bool = False, leave_derived: bool = False) -> PurgeReport:
         """Erase objects for good; of a dataset's version all its rows, and what is remembered of work over them.

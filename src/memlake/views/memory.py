@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from memlake.memories.recall_tests import ChangedAnswer
     from memlake.memories.recalls import Recall
     from memlake.memories.revert import Exposed, Reverted, Taken
-    from memlake.memories.review import Age, Decided, Doubt
+    from memlake.memories.review import Decided, Doubt
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Version
+    from memlake.memories.upkeep import Age, Suggestion
     from memlake.memories.why import Told
 
 
@@ -240,11 +241,21 @@ def revert_shape(taken: Taken) -> dict[str, Any]:
 
 
 def age_line(style: Style, age: Age) -> str:
-    """How old, how often read and how important a memory is."""
-    read, memory = words.count(age.access_count, "read"), age.memory
-    about = f"{age.days:6.0f} days  {read:>8}  {memory.importance:.2f}  {shorten_memory(memory)}"
-    return f"{paint_id(style, memory.memory_id)} {about}"
+    """How little is lost if a memory goes, and why: its importance, its age, who read it, whether it is in doubt."""
+    memory, reads = age.memory, words.count(age.sessions, "session") if age.sessions else "nobody"
+    why = f"{age.score:.2f}  importance {memory.importance:.2f}, {age.days:.0f} days, read by {reads}"
+    return f"{paint_id(style, memory.memory_id)} {why}{', in doubt' * age.in_doubt}  {shorten_memory(memory)}"
 
 
 def age_shape(age: Age) -> dict[str, Any]:
-    return {**parts.search.fields(age.memory), "days": round(age.days, 2), "access_count": age.access_count}
+    shape = {"score": age.score, "days": round(age.days, 2), "access_count": age.access_count}
+    return {**parts.search.fields(age.memory), **shape, "sessions": age.sessions, "in_doubt": age.in_doubt}
+
+
+def suggestion_line(style: Style, one: Suggestion) -> str:
+    change = f"{one.memory.importance:.2f} -> {one.importance:.2f}"
+    return f"{paint_id(style, one.memory.memory_id)} {change}  {one.why}  {shorten_memory(one.memory)}"
+
+
+def suggestion_shape(one: Suggestion) -> dict[str, Any]:
+    return {**parts.search.fields(one.memory), "suggested": one.importance, "why": one.why}

@@ -51,7 +51,7 @@ def gc_lines(report: GcReport) -> list[str]:
         lines.append(f"{words.count(report.condemned, 'object')} not reached; gone after the grace period.")
     if report.revived:
         lines.append(f"{words.count(report.revived, 'object')} came back into use.")
-    return lines
+    return [*lines, *report.notes]
 
 
 def _count_freed(report: GcReport, kind: str) -> str:

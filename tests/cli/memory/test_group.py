@@ -418,7 +418,7 @@ def test_stale_memories_are_listed_and_evicted(run: Run, repo: Path) -> None:
     assert [line.split()[0] for line in run("memory", "stale", *old).lines] == [full]
     assert "Would forget 1 memory." in run("memory", "evict", *old, "--dry-run").err
     assert len(contents(run)) == 2
-    assert "Forgot 1 memory." in run("memory", "evict", *old, "--max-importance", "0.5", "--max-access", "9").err
+    assert "Forgot 1 memory." in run("memory", "evict", *old, "--max-importance", "0.5", "--max-sessions", "9").err
     assert contents(run) == ["Bob plays the cello"]
     assert run("memory", "evict", "--json").json["memories"] == []
 

@@ -34,12 +34,14 @@ from memlake.views.memory import (
     revert_lines,
     revert_shape,
     shorten_memory,
+    suggestion_line,
+    suggestion_shape,
 )
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
-    from memlake.memories.review import Age, Rule
+    from memlake.memories.upkeep import Age, Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -203,7 +205,12 @@ _RULE = (
         "--max-importance", type=click.FloatRange(0, 1), default=0.5, show_default=True, help="At most this important."
     ),
     click.option(
-        "--max-access", type=click.IntRange(0), metavar="N", default=0, show_default=True, help="Read at most so often."
+        "--max-sessions",
+        type=click.IntRange(0),
+        metavar="N",
+        default=0,
+        show_default=True,
+        help="Read in at most so many sessions of this machine.",
     ),
     agent_option,
     project_option,
@@ -219,13 +226,16 @@ def _rule_options(function: F) -> F:
 
 def _rule(options: dict[str, Any]) -> Rule:
     agent = options.pop("agent")
-    return parts.review.Rule(agent_id="*" if agent is None else agent, **options)
+    return parts.upkeep.Rule(agent_id="*" if agent is None else agent, **options)
 
 
 @memory_verb(shared=[JSON])
 @_rule_options
 def stale(memories: Memories, screen: Screen, /, **rule: Any) -> None:
-    """List memories that are old, not important and not read, the least useful first."""
+    """List memories that are old, not important and not read, what is missed least first.
+
+    The score is how little is lost if one goes, from 0 to 1, and the line says what it is made of.
+    """
     _show_ages(screen, memories.stale(_rule(rule)), none="Nothing is stale.")
     tell_bounds(memories, screen, rule["project"], done="listed")
 
@@ -249,6 +259,32 @@ def _show_ages(screen: Screen, ages: Sequence[Age], *, none: str) -> None:
         screen.note(none)
 
 
+@memory_verb(shared=[JSON])
+@click.option("--suggest", is_flag=True, help="List what is suggested, and change nothing.")
+@click.option("--apply", is_flag=True, help="Do what is suggested. `memlake undo` takes it back.")
+@agent_option
+@project_option
+def importance(
+    memories: Memories, screen: Screen, /, *, suggest: bool, apply: bool, agent: str | None, project: str | None
+) -> None:
+    """Suggest another importance for memories that many sessions read, that nobody reads, or that are in doubt.
+
+    Only --apply changes anything. `memlake memory update ID --importance 0.8` changes one.
+    """
+    if suggest == apply:
+        raise Usage("say --suggest to list what is suggested, or --apply to do it. Nothing was changed.")
+    rule = parts.upkeep.Rule(agent_id="*" if agent is None else agent, project=project)
+    found = memories.suggest_importance(rule)
+    if apply:
+        memories.apply_importance(found)
+    lines = (suggestion_line(screen, one) for one in found)
+    screen.show({"memories": [suggestion_shape(one) for one in found]}, lines, pages=False)
+    if not screen.as_json:
+        changed = f"Changed {words.count(len(found), 'memory', 'memories')}." if apply else "Nothing was changed."
+        screen.note(changed if found else "Nothing is suggested.")
+    tell_bounds(memories, screen, project, done="looked at")
+
+
 @memory_verb()
 def embed(memories: Memories, screen: Screen, /) -> None:
     """Compute the vectors that memories still lack. Hooks store memories without one, so that they stay fast."""
@@ -265,4 +301,4 @@ def embed(memories: Memories, screen: Screen, /) -> None:
     )
 
 
-VERBS = (update, forget, revert, restore, purge, conflicts, resolve, stale, evict, embed)
+VERBS = (update, forget, revert, restore, purge, conflicts, resolve, stale, evict, importance, embed)
