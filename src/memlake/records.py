@@ -252,7 +252,8 @@ class Merged(NamedTuple):
     """How a merge, revert, cherry-pick, rebase or stash apply ended. `conflicts`, if not empty, wait for choices.
 
     `changes` are those of the work lane; `remembered` counts those of the memory lane by room. `moved` names what came
-    under another path than it has there: a dataset's version whose number was taken. `name` is what it came from.
+    under another path than it has there: a dataset's version whose number was taken; `yielded` names what of ours has
+    another path now, because the one it had is known from a push. `name` is what it came from.
     `lost` are the paths of a stash that were left out because their content was purged. Of a rebase, `rewritten` maps
     each commit to what it became, and `dropped` are those that became nothing. `reasons` say why
     conflicts were decided by metrics, or could not be. `recalled` are the places, (path, place), settled as before.
@@ -273,3 +274,4 @@ class Merged(NamedTuple):
     reasons: tuple[str, ...] = ()
     recalled: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
+    yielded: Mapping[str, str] = MappingProxyType({})

@@ -74,8 +74,8 @@ def _sides(history: History, conflict: Conflict) -> Sides | None:
     return dataset.merge_versions.show_sides(history, conflict)
 
 
-def _join(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
-    return dataset.merge_versions.join_versions(history, outcome, ours, theirs)
+def _join(history: History, outcome: Outcome, ours: bytes, theirs: bytes, yields: bool) -> Outcome:
+    return dataset.merge_versions.join_versions(history, outcome, ours, theirs, yields=yields)
 
 
 DATASET = define(

@@ -1,8 +1,9 @@
 """Versions of a dataset that two branches saved, joined by a merge: none of either side is lost.
 
 The same rows on both sides are one version, and what is said of them is merged field by field. A number that both sides
-gave to other rows stays ours: theirs counts on behind ours, with the later ones of their side, in their order. Called
-where records are in conflict; writes records, and no commit.
+gave to other rows stays ours: theirs counts on behind ours, with the later ones of their side, in their order. Of a
+branch and what was pushed to it, the numbers that were pushed stay. Called where records are in conflict; writes
+records, and no commit.
 """
 
 from __future__ import annotations
@@ -57,8 +58,37 @@ class Meeting(NamedTuple):
         return {(one.spec, one.content): (f"{one.name}@{number}", number) for one, number in moves}
 
 
-def join_versions(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
-    """The outcome of a merge of two trees, with what can be joined of datasets joined."""
+def join_versions(history: History, outcome: Outcome, ours: bytes, theirs: bytes, *, yields: bool = False) -> Outcome:
+    """The outcome of a merge of two trees, with what can be joined of datasets joined. If ours `yields`, numbers that
+    both sides gave stay theirs."""
+    joined = _join(history, outcome, ours, theirs)
+    return _join_from_there(history, outcome, ours, theirs) if yields and joined.moved else joined
+
+
+def _join_from_there(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
+    """The same join as their side would make it, told as what to change on ours."""
+    differ = {change.path: change for change in history.diff_roots(ours, theirs, ROOM)}
+    met = {one.path: one for one in outcome.conflicts if one.path.startswith(ROOM)}
+    turned = _join(
+        history,
+        outcome._replace(
+            edits={path: one.old for path, one in differ.items() if path not in outcome.edits and path not in met},
+            conflicts=tuple(one._replace(ours=one.theirs, theirs=one.ours) for one in met.values()),
+        ),
+        theirs,
+        ours,
+    )
+    conflicts = {one.path: one for one in outcome.conflicts if one.path not in met}
+    conflicts |= {one.path: one._replace(ours=one.theirs, theirs=one.ours) for one in turned.conflicts}
+    edits = {path: entry for path, entry in outcome.edits.items() if not path.startswith(ROOM)}
+    edits |= {**{path: one.new for path, one in differ.items()}, **turned.edits}
+    same = {path for path, one in differ.items() if edits[path] == one.old}
+    edits = {path: entry for path, entry in edits.items() if path not in conflicts and path not in same}
+    ordered = tuple(conflicts[path] for path in sorted(conflicts))
+    return outcome._replace(edits=edits, conflicts=ordered, yielded=turned.moved, made=turned.made)
+
+
+def _join(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
     paths = [one.path for one in outcome.conflicts if one.path.startswith(ROOM)]
     meetings = [
         _match_versions(name, _read_versions(history, ours, name), _read_versions(history, theirs, name), outcome)

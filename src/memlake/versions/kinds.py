@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     Three = tuple[Entry | None, Entry, Entry]  # base, ours, theirs
     # One path that both sides changed: what joins them; None if nothing can.
     Driver = Callable[[Making, str, Three, MergeHow], "Joined | None"]
-    # All paths of the kind at once: an outcome with conflicts among them, and the trees of ours and theirs.
-    Joiner = Callable[[History, Outcome, bytes, bytes], Outcome]
+    # All paths of the kind at once: an outcome with conflicts among them, the trees of ours and theirs, and whether
+    # names that both sides took stay theirs.
+    Joiner = Callable[[History, Outcome, bytes, bytes, bool], Outcome]
 
 
 class Sides(NamedTuple):

@@ -106,6 +106,9 @@ def show_moved(screen: Screen, merged: Merged) -> None:
     for there, path in merged.moved.items():
         old, new = (kind_at(one).label(one) for one in (there, path))
         screen.line(f"{old} of {clean(merged.name)} is {new} here.")
+    for before, path in merged.yielded.items():
+        old, new = (kind_at(one).label(one) for one in (before, path))
+        screen.line(f"Your {old} is {new} now: {clean(merged.name)} has another {old}.")
 
 
 def show_remembered(screen: Screen, merged: Merged) -> None:

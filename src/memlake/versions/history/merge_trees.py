@@ -47,6 +47,7 @@ class Outcome(NamedTuple):
     edits: Mapping[str, Entry | None]
     conflicts: tuple[Conflict, ...]
     moved: Mapping[str, str] = MappingProxyType({})  # paths of theirs that get another name here
+    yielded: Mapping[str, str] = MappingProxyType({})  # paths of ours that do, where theirs keep their names
     made: Mapping[str, Made] = MappingProxyType({})  # by oid
     half: Mapping[str, Joined] = MappingProxyType({})  # of paths in conflict, what can be joined of them
     notes: Mapping[str, tuple[str, ...]] = MappingProxyType({})  # by path, what somebody should know of what was joined
@@ -107,13 +108,15 @@ def settle_nothing(_path: str) -> MergeHow:
 
 
 def merge_commits(
-    history: History, ours: Commit | None, theirs: Commit | None, settle: Settle = settle_nothing
-) -> Outcome:
+    history: History, ours: Commit | None, theirs: Commit | None, settle: Settle = settle_nothing, *,
+    yields: bool = False,
+) -> Outcome:  # fmt: skip
+    """With `yields`, what of ours has a name that theirs took gets another one, because others know theirs by it."""
     making = Making(history)
     base, undecided = _fold_bases(making, merge_bases(history, ours, theirs) if ours and theirs else [])
     roots = history.root(ours), history.root(theirs)
     merged = _merge(making, (base, *roots), undecided=undecided, settle=settle)
-    return join_kinds(history, merged, *roots)
+    return join_kinds(history, merged, *roots, yields=yields)
 
 
 def find_base(history: History, ours: Commit | None, theirs: Commit | None) -> bytes:
@@ -121,12 +124,12 @@ def find_base(history: History, ours: Commit | None, theirs: Commit | None) -> b
     return _fold_bases(Making(history), merge_bases(history, ours, theirs) if ours and theirs else [])[0]
 
 
-def join_kinds(history: History, outcome: Outcome, ours: bytes, theirs: bytes) -> Outcome:
+def join_kinds(history: History, outcome: Outcome, ours: bytes, theirs: bytes, *, yields: bool = False) -> Outcome:
     """The outcome after each kind has tried to join its own conflicts."""
     for kind in history.kinds.values():
         sides = (side for conflict in outcome.conflicts for side in (conflict.ours, conflict.theirs))
         if kind.join and any(side and side.kind == kind.name for side in sides):
-            outcome = kind.join(history, outcome, ours, theirs)
+            outcome = kind.join(history, outcome, ours, theirs, yields)
     return outcome
 
 

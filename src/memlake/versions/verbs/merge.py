@@ -335,7 +335,8 @@ def _attempt(here: Checkout, pending: Pending, given: Given, chosen: tuple[Confl
         pending = pending._replace(message="\n".join((pending.message.rstrip(), "", *kept)))
     done = _conclude(here, pending, _Ready(ours, outcome, edits), given)._replace(reasons=tuple(kept))
     name = _kind_and_name(here, pending.name).replace("'", "")
-    return done._replace(moved=outcome["work"].moved, name=name, notes=_list_notes(outcome["work"]))
+    moved, yielded = outcome["work"].moved, outcome["work"].yielded
+    return done._replace(moved=moved, yielded=yielded, name=name, notes=_list_notes(outcome["work"]))
 
 
 def _list_notes(outcome: Outcome) -> tuple[str, ...]:
@@ -404,14 +405,25 @@ def _read_stage(here: Checkout) -> dict[str, Entry | None]:
 def _merge_lanes(here: Checkout, pending: Pending, settle: Settle) -> dict[Lane, Outcome]:
     history, nothing = here.history, Outcome({}, ())
     if pending.verb == MERGE:
-        theirs = _heads_of(here, pending)
+        theirs, yields = _heads_of(here, pending), _yields(here, pending)
+        ours = {lane: here.head(lane) for lane in LANES}
         return {
-            lane: merge_trees.merge_commits(history, here.head(lane), theirs[lane], settle) if theirs[lane] else nothing
+            lane: merge_trees.merge_commits(history, ours[lane], theirs[lane], settle, yields=yields)
+            if theirs[lane]
+            else nothing
             for lane in LANES
         }
-    base, ours, theirs_root = merge_to_stage.find_roots(here, pending)
-    outcome = merge_trees.merge_roots(history, base, ours, theirs_root, settle=settle)
-    return {"work": merge_trees.join_kinds(history, outcome, ours, theirs_root), "memory": nothing}
+    base, our_root, their_root = merge_to_stage.find_roots(here, pending)
+    outcome = merge_trees.merge_roots(history, base, our_root, their_root, settle=settle)
+    return {"work": merge_trees.join_kinds(history, outcome, our_root, their_root), "memory": nothing}
+
+
+def _yields(here: Checkout, pending: Pending) -> bool:
+    """Whether what comes is our branch as it was pushed: the names in it are known to others, and ours are not yet."""
+    remote, _, branch = pending.name.partition("/")
+    db = here.history.db
+    is_tracked = refs.find(db, pending.name) is None and refs.find(db, pending.name, refs.REMOTE) is not None
+    return bool(remote) and is_tracked and branch == here.local.branch
 
 
 def _heads_of(here: Checkout, pending: Pending) -> Heads:
