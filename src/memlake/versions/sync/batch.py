@@ -142,8 +142,8 @@ def decode_batch(name: str, data: bytes, repo: bytes) -> Batch:
         size = zstandard.frame_content_size(data[len(MAGIC) :])
         if not 0 <= size <= LARGEST:
             raise Corrupt(f"log/{name[:10]} claims to unpack to {size:,} bytes; at most {LARGEST:,} are read.")
-        raw = zstandard.ZstdDecompressor().decompress(data[len(MAGIC) :], max_output_size=size)
-        batch = _read(name, raw)
+        reader = open_flat(zstandard.ZstdDecompressor().decompress(data[len(MAGIC) :], max_output_size=size))
+        batch = _read(name, reader, size)
     except (zstandard.ZstdError, ValueError, TypeError, msgpack.UnpackException) as error:
         raise Corrupt(f"log/{name[:10]} cannot be read: {error}.") from error
     if batch.repo != repo:
@@ -151,9 +151,8 @@ def decode_batch(name: str, data: bytes, repo: bytes) -> Batch:
     return batch
 
 
-def _read(name: str, raw: bytes) -> Batch:
+def _read(name: str, reader: msgpack.Unpacker, size: int) -> Batch:
     """The values of a batch. They are read one by one: a list in a list could claim more memory than there is."""
-    reader = open_flat(raw)
     count, version = reader.read_array_header(), reader.unpack()
     if count != 12 or version != _FORMAT:
         raise Corrupt(f"log/{name[:10]} has a format that this memlake does not read.")
@@ -163,7 +162,7 @@ def _read(name: str, raw: bytes) -> Batch:
     for width in (2, 3, 5, 3, 5, 8, 0, 2):
         groups.append(read_rows(reader, width, left))
         left -= len(groups[-1])
-    if reader.tell() != len(raw):
+    if reader.tell() != size:
         raise ValueError("something follows it")
     commits, small, lists, packs, parts, moves, purges, signatures = groups
     batch = Batch(

@@ -148,6 +148,7 @@ class Taker:
     def _add_commits(self, batch: Batch) -> None:
         if batch.lane == 1:
             self.commits += adopt_memories(self._history, batch.commits, self._named)
+            self._history.nodes.forget()  # later commits need few of them, and those of a million would take 150 MB
             return
         for data in batch.commits:
             fields = codec.unpack(data)
