@@ -20,6 +20,7 @@ _PICKS, _WAITING = ("revert", "cherry-pick"), ("merge", "revert", "cherry-pick",
 _VERBS = ("verb", "doing", "found.doing", "pending.verb")
 _FILLED = {
     "what": ("branch", "tag"),
+    "how": ("add", "set-url"),
     "change": ("--unset user.name", "user.name Ada"),
     "' '.join(revs)": ("main~1 main",),
     "run.number": ("3",),

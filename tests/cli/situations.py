@@ -49,7 +49,7 @@ class Situation:
 
 
 ONE = "a=1; keep one"
-SHARED = f"{ONE}; remote add origin r; push"
+SHARED = f"{ONE}; remote add origin $SHARED; push"
 TWO = f"{ONE}; a=2; keep two"
 DEV = f"{ONE}; switch -c dev; b=2; keep two; switch main"  # dev is one commit ahead
 APART = f"{ONE}; switch -c dev; a=2; keep two; switch main; a=3; keep three"  # a differs on both
@@ -111,6 +111,20 @@ def _fill(root: Path) -> None:
     (root / "full" / "x").write_text("1")
 
 
+def _fill_shared(root: Path) -> None:
+    _fill(root)
+    (root / "full").rename(f"{root}.shared")
+
+
+def _empty_shared(root: Path) -> None:
+    shutil.rmtree(f"{root}.shared")
+
+
+def _bundle(root: Path) -> None:
+    with ml.open(root) as repo:
+        repo.remotes.bundle(f"{root}.bundle")
+
+
 def _late(root: Path) -> None:
     """A clone, and a bundle that begins after a commit which the clone does not have."""
     with ml.open(root) as repo:
@@ -123,8 +137,8 @@ def _late(root: Path) -> None:
 
 
 def _others(root: Path) -> None:
-    """Somebody else clones what is shared in `r`, and pushes a commit of their own."""
-    with ml.clone(root / "r", root / "theirs") as repo:
+    """Somebody else clones what is shared, and pushes a commit of their own."""
+    with ml.clone(f"{root}.shared", root / "theirs") as repo:
         repo.write({"files/by-another": b"1"}, "theirs", branch="main")
         repo.push()
 
@@ -132,14 +146,14 @@ def _others(root: Path) -> None:
 def _strangers(root: Path) -> None:
     with ml.init(root / "stranger") as repo:
         repo.write({"files/x": b"1"}, "other", branch="main")
-        repo.remotes.add("origin", root / "other")
+        repo.remotes.add("origin", f"{root}.shared")
         repo.push()
 
 
 def _untrust(root: Path) -> None:
     """The repo as it would be, had somebody else sent it."""
     file = root / ".memlake" / "remotes" / "origin" / "remote.json"
-    file.write_text(file.read_text().replace(f'{root}/r"', f'{root}/r2"'))
+    file.write_text(file.read_text().replace(f'{root}.shared"', f'{root}.shared2"'))
 
 
 def _unmark(root: Path) -> None:
@@ -264,21 +278,21 @@ STATUSES = [
     Situation("merging", WAITS, "status", '(use "memlake {} --abort" to give it up)', works=True, then="diff --exit-code"),
     Situation("purged and away", (f"{ONE}; purge a --reason test -y", lambda root: (root / "a").unlink(), "reset --hard"), "status", 'use "memlake rm <file>..." to drop from the next commit', works=True, fill={"<file>...": "a"}, then="commit -m x"),
     Situation("a stash of purged content", f"{ONE}; a=2; stash; purge stash@{{0}}:a --reason test -y", "stash pop", "Forget it with: memlake stash drop {}", then="status"),
-    Situation("content at a remote", (_big, "keep one; remote add origin r; push; drop big"), "status", '(use "memlake restore <file>..." to bring them)', works=True, fill={"<file>...": "big"}, then="diff --exit-code"),
-    Situation("content that was dropped", (_big, "keep one; remote add origin r; push"), "drop big", "The disk has the room back after: memlake gc", works=True, then="restore big"),
-    Situation("a drop of what was not sent", (_big, "keep one; remote add origin r"), "drop big", "Send them first: memlake push", again=True),
+    Situation("content at a remote", (_big, "keep one; remote add origin $SHARED; push; drop big"), "status", '(use "memlake restore <file>..." to bring them)', works=True, fill={"<file>...": "big"}, then="diff --exit-code"),
+    Situation("content that was dropped", (_big, "keep one; remote add origin $SHARED; push"), "drop big", "The disk has the room back after: memlake gc", works=True, then="restore big"),
+    Situation("a drop of what was not sent", (_big, "keep one; remote add origin $SHARED"), "drop big", "Send them first: memlake push", again=True),
     Situation("a drop of edits", f"{SHARED}; a=2", "drop a", "Keep the changes: memlake commit -a -m MESSAGE && memlake push", "memlake commit -a -m MESSAGE", fill={"MESSAGE": "m"}, again=True),
     Situation("a drop of edits, then", f"{SHARED}; a=2", "drop a", "Keep the changes: memlake commit -a -m MESSAGE && memlake push", "memlake push", first="commit -a -m m"),
     Situation("a drop of edits, to lose them", f"{SHARED}; a=2", "drop a", "Or drop them: memlake restore {}", again=True),
-    Situation("no remote yet", ONE, "push", "Add one, a folder or a bucket: memlake remote add origin s3://BUCKET/PREFIX", fill={"s3://BUCKET/PREFIX": "r"}, again=True),
-    Situation("a remote of that name", SHARED, "remote add origin r2", "Give it another address: memlake remote set-url {} {}", then="push"),
-    Situation("nobody pushed yet", f"{ONE}; remote add origin r", "fetch", "Check the address, or be the first: memlake push {}", again=True),
-    Situation("a remote of another repo", (ONE, _strangers, "remote add origin other"), "fetch", "Clone it into a folder of its own: memlake clone {} FOLDER", fill={"FOLDER": "mine"}),
+    Situation("no remote yet", ONE, "push", "Add one, a folder or a bucket: memlake remote add origin s3://BUCKET/PREFIX", fill={"s3://BUCKET/PREFIX": "$SHARED"}, again=True),
+    Situation("a remote of that name", SHARED, "remote add origin $SHARED2", "Give it another address: memlake remote set-url {} {}", then="push"),
+    Situation("nobody pushed yet", f"{ONE}; remote add origin $SHARED", "fetch", "Check the address, or be the first: memlake push {}", again=True),
+    Situation("a remote of another repo", (ONE, _strangers, "remote add origin $SHARED"), "fetch", "Clone it into a folder of its own: memlake clone {} FOLDER", fill={"FOLDER": "mine"}),
     Situation("an address that somebody sent", (SHARED, _untrust), "fetch", "If you trust it: memlake remote set-url {} {}{}", code=0, then="push"),
     Situation("somebody pushed before", (SHARED, _others, "b=2; add b; commit -m mine"), "push", "Join them first: memlake pull {} && memlake push {}", "memlake pull {}", again=True),
     Situation("somebody pushed before, then", (SHARED, _others, "b=2; add b; commit -m mine"), "push", "Join them first: memlake pull {} && memlake push {}", "memlake push {}", first="pull"),
     Situation("a lease that ended", (SHARED, _others, "commit --amend -m again"), "push --force-with-lease", "See what came with: memlake fetch"),
-    Situation("a folder with things in it", (SHARED, _fill), "clone r full", "Name a new folder: memlake clone {} FOLDER", fill={"FOLDER": "mine"}),
+    Situation("a folder with things in it", (SHARED, _fill), "clone $SHARED full", "Name a new folder: memlake clone {} FOLDER", fill={"FOLDER": "mine"}),
     Situation("a push of no branch", f"{SHARED}; switch -d HEAD", "push", "Name one: memlake push origin BRANCH", fill={"BRANCH": "main"}),
     Situation("a pull of what is not there", f"{SHARED}; switch -c dev", "pull", "See its branches: memlake branch -r", shows="origin/main"),
     Situation("a pull of what was not shared", f"{SHARED}; switch -c dev", "pull", "To share yours: memlake push {}", again=True),
@@ -286,12 +300,22 @@ STATUSES = [
     Situation("a tier that nobody named", ONE, "tier move", "Name one: memlake tier set cold s3://ARCHIVE", fill={"s3://ARCHIVE": "cold"}, again=True),
     Situation("a bundle of a commit", TWO, "bundle create b.bundle HEAD~1", "Give the commit a name first: memlake tag NAME REV", fill={"NAME": "v1", "REV": "HEAD~1"}, then="bundle create b.bundle v1"),
     Situation("a bundle that begins elsewhere", (TWO, _late), "-C d bundle unbundle ../late.bundle", "Ask for one of the whole history: memlake bundle create {}"),
-    Situation("a remote with other things in it", (ONE, _fill, "remote add origin full"), "push", "Use a folder or prefix of its own: memlake remote set-url {} {}", again=True),
+    Situation("a remote with other things in it", (ONE, _fill_shared, "remote add origin $SHARED"), "push", "Use a folder or prefix of its own: memlake remote set-url {} {}", again=True),
+    Situation("a remote inside the repo", ONE, "remote add origin r", "Use one beside it: memlake remote {} {} {}", then="push"),
+    Situation("a clone of a working folder", ONE, "clone . d", "Let it push to a folder, and clone that: memlake -C {} remote add origin FOLDER && memlake -C {} push", "memlake -C {} remote add origin FOLDER", fill={"FOLDER": "$SHARED"}, then="push; clone $SHARED d"),
+    Situation("a clone of a working folder, pushed", ONE, "clone . d", "Let it push to a folder, and clone that: memlake -C {} remote add origin FOLDER && memlake -C {} push", "memlake -C {} push", first="remote add origin $SHARED", then="clone $SHARED d"),
+    Situation("a clone of a working folder, by a file", ONE, "clone . d", "Or clone a file: memlake -C {} bundle create {} && memlake clone {} FOLDER", "memlake -C {} bundle create {}"),
+    Situation("a clone of a working folder, from a file", ONE, "clone . d", "Or clone a file: memlake -C {} bundle create {} && memlake clone {} FOLDER", "memlake clone {} FOLDER", first=_bundle, fill={"FOLDER": "d"}),
+    Situation("a remote that moved", (f"{SHARED}; a=2; keep two", _empty_shared), "push", "If it moved: memlake remote set-url {} URL", fill={"URL": "$SHARED2"}, again=True),
+    Situation("a remote that is gone", (f"{SHARED}; a=2; keep two", _empty_shared), "push", "If it is gone, send all of it again: memlake remote refresh {} && memlake push {}", "memlake remote refresh {}", again=True),
+    Situation("a remote that is gone, sent", (f"{SHARED}; a=2; keep two", _empty_shared), "push", "If it is gone, send all of it again: memlake remote refresh {} && memlake push {}", "memlake push {}", first="remote refresh origin"),
+    Situation("a tier in a folder in use", (ONE, _fill), "tier set cold full", "memlake tier set cold {}", fill={"NEW": "new"}),
+    Situation("writing that was reverted", "remember Paris", "memory revert --source person", "{} in all. To bring them back: memlake undo", works=True, then="memory show $MEMORY"),
     Situation("a bisect goes on", f"{TWO}; c=1; keep three; d=1; keep four; bisect start HEAD HEAD~3", "status", '(use "memlake bisect good" or "memlake bisect bad" to say what this one is)', "memlake bisect good", works=True),
     Situation("a bisect goes on, bad", f"{TWO}; c=1; keep three; d=1; keep four; bisect start HEAD HEAD~3", "status", '(use "memlake bisect good" or "memlake bisect bad" to say what this one is)', "memlake bisect bad", works=True),
     Situation("a bisect is left", f"{TWO}; c=1; keep three; d=1; keep four; bisect start HEAD HEAD~3", "status", '(use "memlake bisect reset" to go back to where you were)', works=True),
     Situation("a rebase that waits, in status", (APART, "!rebase dev"), "status", '(use "memlake rebase --skip" to leave this commit out)', works=True, shows="Left out"),
-    Situation("a file that is away", (_big, "keep one; remote add origin r; push; clone --filter none r d"), "-C d status", '(use "memlake restore <file>..." to bring them)', fill={"<file>...": "big"}, works=True),
+    Situation("a file that is away", (_big, "keep one; remote add origin $SHARED; push; clone --filter none $SHARED d"), "-C d status", '(use "memlake restore <file>..." to bring them)', fill={"<file>...": "big"}, works=True),
     Situation("a purge that a remote has not heard of", SHARED, "purge a --reason x --yes", "{} still has it, until you push there: memlake push {}", works=True),
     Situation("merged by hand", (*WAITS, _unmark), "status", 'edit the file and use "memlake add <file>" to mark it resolved', works=True, fill={"<file>": "a"}, then="merge --continue"),
     Situation("to see each place", WAITS, "status", 'use "memlake conflicts" to see each place, and "memlake resolve <path> --ours" or "--theirs" to settle it', advised="memlake conflicts", works=True, shows="line 1"),
@@ -574,6 +598,7 @@ EXCUSED: dict[str | tuple[str, str], str] = {
     ("Free some space: memlake gc --prune, memlake du. A full disk stops writes; it loses nothing.", "memlake du"): _DISK,
     "Remove other files from this disk, {} MB or more, because gc needs room to work. Then run: memlake gc --prune": "needs a full disk; tried in tests/reliability/test_faults.py",
     "A full disk stops writes; it loses nothing. To have a copy elsewhere: memlake backup /OTHER/DISK/repo.tar": "needs a full disk; tried in tests/reliability/test_faults.py",
+    "See who wrote what with: memlake memory ls --source agent": _LIBRARY,
     'Give one with: memlake commit -m "what and why"': _LIBRARY,
     "Name files or folders, or use: memlake add -A": _LIBRARY,
     "Name objects by id; see them with: memlake ls -l": _LIBRARY,

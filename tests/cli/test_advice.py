@@ -96,7 +96,10 @@ def do(step: Step, run: Run, root: Path) -> None:
 
 
 def type_line(line: str, run: Run) -> Ran:
-    """As a user types it; `$MEMORY` is the id of the first memory, `$COMMIT` the last commit of memories."""
+    """As a user types it; `$MEMORY` is the id of the first memory, `$COMMIT` the last commit of memories, `$SHARED` a
+    folder outside the repo.
+    """
+    line = line.replace("$SHARED", f"{Path.cwd()}.shared")
     if "$" in line:
         log = run("memory", "log").out.splitlines()
         line = line.replace("$MEMORY", log[-1].split()[-1]).replace("$COMMIT", log[0].split()[0])

@@ -56,7 +56,7 @@ def test_each_client_gets_an_entry_that_names_nothing_of_this_machine(run: Run, 
     name, table = FILES[client]
     entry = read(repo / name)[table]["memlake"]
     place = ["-C", "${workspaceFolder}"] if client in ("cursor", "vscode") else []  # the others start it in the project
-    assert started(entry) == ["memlake", *place, "mcp"]
+    assert started(entry) == ["memlake", *place, "mcp", "--profile", "lean"]
     assert str(repo) not in (text := (repo / name).read_text()) and sys.prefix not in text
     assert done.lines[0] == f"Added memlake to {repo / name}" and done.lines[1].startswith("Next: ")
     assert entry.get("type") == {"claude": "stdio", "vscode": "stdio", "opencode": "local"}.get(client)
@@ -136,7 +136,7 @@ def test_setting_up_where_there_is_no_repo_says_where_memories_go(
 def test_settings_of_the_user_name_no_repo_but_those_of_the_desktop_do(run: Run, repo: Path, home: Path) -> None:
     run("mcp", "install", "--client", "claude", "--scope", "user")
     entry = read(home / ".claude.json")["mcpServers"]["memlake"]
-    assert entry["args"] == ["-m", "memlake.cli", "mcp"] and not (repo / ".mcp.json").exists()
+    assert entry["args"] == ["-m", "memlake.cli", "mcp", "--profile", "lean"] and not (repo / ".mcp.json").exists()
     out = run("mcp", "install", "--client", "desktop").out
     desktop = Path(out.splitlines()[0].removeprefix("Added memlake to "))
     assert home in desktop.parents and read(desktop)["mcpServers"]["memlake"]["args"][2:4] == ["-C", str(repo)]
@@ -212,7 +212,7 @@ def test_the_installed_command_answers_initialize_with_nothing_but_protocol(run:
             answers.append(json.loads(server.stdout.readline()))
     rest = server.communicate(timeout=250)[0]
     assert [answer["id"] for answer in answers] == [1, 2] and rest == ""
-    assert answers[0]["result"]["serverInfo"]["name"] == "memlake" and len(answers[1]["result"]["tools"]) == 11
+    assert answers[0]["result"]["serverInfo"]["name"] == "memlake" and len(answers[1]["result"]["tools"]) == 5
 
 
 # -- the block of hooks

@@ -666,13 +666,16 @@ def _add_and_commit(root: Path) -> None:
 
 
 def test_too_few_open_files_are_refused_by_name(template: Path) -> None:
-    used = max(int(name) for name in os.listdir("/proc/self/fd")) + 1
+    taken = {int(name) for name in os.listdir("/proc/self/fd")}
+    free = [
+        number for number in range(len(taken) + 100) if number not in taken
+    ]  # a limit is a number: below it are gaps
     results = []
     with fast_folder() as folder:
         for more in (*range(24), 63):
             root = snapshot_of(template, folder / str(more))
             put(root, "new.bin", noise(40_000, "new"))
-            results.append(_within(resource.RLIMIT_NOFILE, used + more, lambda root=root: _add_and_commit(root)))
+            results.append(_within(resource.RLIMIT_NOFILE, free[more], lambda root=root: _add_and_commit(root)))
             with ml.open(root) as repo:
                 repo.status()
                 assert_sound(repo)

@@ -48,11 +48,11 @@ class OwnedPlace:
 
     def __init__(
         self, place: Place, folder: Path, repo: Callable[[], str], packs: Callable[[], AbstractSet[str]] = frozenset,
-        *, command: str = "memlake config core.packs",
+        *, advise: Callable[[str], str] = lambda location: f"memlake config core.packs {pasted(location)}",
     ) -> None:  # fmt: skip
         """`folder` is the .memlake that uses the place; `repo` returns its id, `packs` the packs that must be here.
-        `command` names another place, which follows it."""
-        self._place, self._folder, self._repo, self._packs, self._verb = place, folder, repo, packs, command
+        `advise` says the command that names another place."""
+        self._place, self._folder, self._repo, self._packs, self._advise = place, folder, repo, packs, advise
         self._claimed = False
 
     def put(self, name: str, file: Path) -> None:
@@ -104,7 +104,7 @@ class OwnedPlace:
         if not _is_same_folder(mark, mine):
             if not take and not _is_moved(mark, mine):
                 what = f"belongs to the copy of this repo in {mark.path} on {mark.host}"
-                raise self._refusal(what, f"\nIf that copy is gone, take the place over: {self._command(str(self))}")
+                raise self._refusal(what, f"\nIf that copy is gone, take the place over: {self._advise(str(self))}")
             self._place.delete(MARK)
             self._write_mark(mine)
         self._claimed = True
@@ -143,11 +143,8 @@ class OwnedPlace:
     def _refusal(self, what: str, more: str = "") -> Denied:
         return Denied(
             f"{self} {what}, so memlake neither stores nor deletes anything there. Nothing was changed.",
-            hint=f"Use a folder or bucket of its own, which must be empty: {self._command('NEW')}{more}",
+            hint=f"Use a folder or bucket of its own, which must be empty: {self._advise('NEW')}{more}",
         )
-
-    def _command(self, location: str) -> str:
-        return f"{self._verb} {pasted(location)}"
 
 
 def _is_same_folder(mark: Mark, mine: Mark) -> bool:

@@ -92,7 +92,7 @@ class Remotes(Part):
                 f"there is a remote {name!r} already. Nothing was changed.",
                 hint=f"Give it another address: memlake remote set-url {pasted(name)} {pasted(url)}",
             )
-        place = self._check_outside(name, check_url(os.fspath(url)))
+        place = self._check_outside("add", name, check_url(os.fspath(url)))
         settings = RemoteSettings(name, place, check_endpoint(endpoint), region, results=results)
         open_remote_place(settings, self._repo._settings).claim()  # options that cannot be right are refused here
         return self._write(settings)
@@ -107,14 +107,14 @@ class Remotes(Part):
         if not config.is_own_address(self._repo._id, before.address):
             before = before._replace(endpoint="", region="", results=False)
         settings = before._replace(
-            url=self._check_outside(name, check_url(os.fspath(url))),
+            url=self._check_outside("set-url", name, check_url(os.fspath(url))),
             endpoint=before.endpoint if endpoint is None else check_endpoint(endpoint),
             region=before.region if region is None else region,
         )
         self.refresh(name)
         return self._write(settings)
 
-    def _check_outside(self, name: str, url: str) -> str:
+    def _check_outside(self, how: str, name: str, url: str) -> str:
         """Refuse a folder among our own files: what is stored there would be added, and shared again."""
         place = open_place(url) if is_local(url) else None
         mine = self._repo.dir if self._repo._is_bare else self._repo.root
@@ -122,7 +122,7 @@ class Remotes(Part):
             beside = Path(mine).parent / f"{Path(mine).name}-shared"
             raise InvalidInput(
                 f"{place.root} lies inside this repo, and a remote is a folder of its own. It was not kept.",
-                hint=f"Use one beside it: memlake remote add {pasted(name)} {pasted(beside)}",
+                hint=f"Use one beside it: memlake remote {how} {pasted(name)} {pasted(beside)}",
             )
         return url
 

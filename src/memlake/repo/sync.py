@@ -224,12 +224,12 @@ def _read_root(settings: RemoteSettings, place: Place) -> Root:
     state = versions.remote.Remote(settings.name, settings.url, place).load()
     if state is None:
         if isinstance(place, Folder) and (place.root / DIR).is_dir():
-            repo = pasted(place.root)
             raise NotFound(
                 f"{settings.url} is a repo that somebody works in, and a clone comes from a remote. Nothing was made.",
-                hint=f"Let it push to a folder, and clone that: memlake -C {repo} remote add origin FOLDER "
-                f"&& memlake -C {repo} push\n"
-                f"Or clone a file: memlake -C {repo} bundle create {pasted(f'{place.root}.bundle')} "
+                hint=f"Let it push to a folder, and clone that: memlake -C {pasted(place.root)} remote add "
+                f"origin FOLDER "
+                f"&& memlake -C {pasted(place.root)} push\n"
+                f"Or clone a file: memlake -C {pasted(place.root)} bundle create {pasted(f'{place.root}.bundle')} "
                 f"&& memlake clone {pasted(f'{place.root}.bundle')} FOLDER",
             )
         raise NotFound(

@@ -196,7 +196,9 @@ def _open_cold(folder: Path, tier: Tier, db: Database) -> OwnedPlace | Refused:
             )
         )
     place = cast(Place, _OpenedLater(tier, folder))
-    return OwnedPlace(place, folder, lambda: layout.read_id(db), command="memlake tier set cold")
+    return OwnedPlace(
+        place, folder, lambda: layout.read_id(db), advise=lambda url: f"memlake tier set cold {pasted(url)}"
+    )
 
 
 class _OpenedLater:

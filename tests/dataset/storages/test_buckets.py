@@ -11,7 +11,7 @@ from memlake.dataset import storages
 from memlake.dataset.storages import Access
 from memlake.dataset.storages.access import bucket_options
 from memlake.dataset.storages.buckets import connect
-from memlake.errors import InvalidInput, NotFound
+from memlake.errors import Denied, InvalidInput, NotFound
 from tests.dataset.storages.conftest import KEY, S3, SECRET, paths, rows
 
 
@@ -117,7 +117,9 @@ def test_buckets_of_google_and_azure_can_be_opened_with_what_is_translated() -> 
     assert connect("gs://b", Access(anon=True)).scheme == "gs"
     assert connect("az://b", Access(client_config=azure)).scheme == "az"
     assert connect("az://b", Access(True, {"account_name": "acme"})).scheme == "az"
-    with pytest.raises(InvalidInput, match="cannot be opened with these options: acount"):
+    with pytest.raises(InvalidInput, match="cannot be opened with these options: account_name, acount_key"):
+        connect("az://b", Access(client_config={"account_name": "acme", "acount_key": "a2V5"}))
+    with pytest.raises(Denied, match="no account is named"):
         connect("az://b", Access(client_config={"acount": "acme"}))
 
 

@@ -110,7 +110,7 @@ def revert(memories: Memories, screen: Screen, /, *, dry_run: bool, **whose: Any
         return
     whole = words.count(count, "change")
     screen.note(
-        f"{whole} in all; nothing was changed." if dry_run else f"{whole} in all; memlake undo brings them back."
+        f"{whole} in all; nothing was changed." if dry_run else f"{whole} in all. To bring them back: memlake undo"
     )
     if not taken.told:
         screen.note("By the records of this machine nobody was told of it.")

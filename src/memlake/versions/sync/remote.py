@@ -88,12 +88,12 @@ class Remote:
     def check_never_used(self, before: Root | None) -> None:
         """Refuse to begin again where there was a root: what is known to lie there does not any more."""
         if before is not None:
-            name = pasted(self.name)
             raise NotFound(
                 f"{self.url} has no memlake history any more, and it had (state {before.generation}): its disk may not "
                 "be mounted, or somebody emptied or moved it. Nothing was changed.",
-                hint=f"If it moved: memlake remote set-url {name} URL\n"
-                f"If it is gone, send all of it again: memlake remote refresh {name} && memlake push {name}",
+                hint=f"If it moved: memlake remote set-url {pasted(self.name)} URL\n"
+                f"If it is gone, send all of it again: memlake remote refresh {pasted(self.name)} "
+                f"&& memlake push {pasted(self.name)}",
             )
 
     def attempts(self) -> Iterator[int]:
