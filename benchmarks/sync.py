@@ -23,12 +23,14 @@ from pathlib import Path
 from random import Random
 
 import peers
-from generate import memory, uuid7
+from generate import WORDS, uuid7
 from measure import CommandFailed, Cost, Place, allocated, run
 from sync_driver import HERE, PUSHERS, PUSHES, Answer, bucket_server, counts, measured, say
 
 import memlake as ml
 from memlake.errors import NotFound
+from memlake.memories.kind import memory_path
+from memlake.memories.record import Memory, encode
 from memlake.records import Author, Entry
 from memlake.versions.history import refs, thin
 from memlake.versions.history.commits import WINDOW, Draft
@@ -230,21 +232,29 @@ def row_of_paths(work: Path, place: Place, paths: int, gib: int) -> list[Row]:
     ]  # fmt: skip
 
 
+def write_memories(lake: ml.Repo, count: int) -> None:
+    """Memories of eight agents as agents store them, each in a commit of its own, without the rules that decide."""
+    random, history, head, moved = Random(5), lake._history, None, None
+    for start in range(0, count, WINDOW):
+        with history.db.write():
+            for number in range(start, min(start + WINDOW, count)):
+                agent, time = f"agent-{number % 8}", 1_700_000_000_000_000 + 1000 * number
+                text = f"{' '.join(random.choices(WORDS, k=18))} ticket-{number // 100}"
+                memory = Memory(uuid7(time // 1000, random), text, agent, created_at=time, updated_at=time)
+                data = encode(memory, random.randbytes(12))
+                path = memory_path(history, agent, memory.memory_id)
+                entry = Entry(history.objects.write(data), "memory", len(data))
+                draft = Draft("memory", {path: entry}, Author(agent, ""), f"store memory {memory.memory_id}", time, {})
+                head = history.append(draft, (head,) if head else (), None)
+            refs.move(history, "main", "memory", moved, head, action="bench", who="bench")
+            thin.thin(history)
+            moved = head
+
+
 def row_of_memories(work: Path, place: Place, count: int) -> list[Row]:
-    random, repo, remote = Random(5), work / "memories", work / "memories.remote"
+    repo, remote = work / "memories", work / "memories.remote"
     with ml.init(repo) as lake:
-        history, head, moved = lake._history, None, None
-        for start in range(0, count, WINDOW):
-            with history.db.write():
-                for number in range(start, min(start + WINDOW, count)):
-                    content = memory(random)
-                    entry = Entry(history.objects.write(content), "memory", len(content))
-                    path = f"memories/agent-{number % 8}/{uuid7(1_700_000_000_000 + number, random)}"
-                    draft = Draft("memory", {path: entry}, Author("bot", ""), "remember", 10**15 + number, {})
-                    head = history.append(draft, (head,) if head else (), None)
-                refs.move(history, "main", "memory", moved, head, action="bench", who="bot")
-                thin.thin(history)
-                moved = head
+        write_memories(lake, count)
         lake.remotes.add("origin", remote)
     pushed = measured("push", repo, remote, place)
     cloned = measured("clone", work / "memories.clone", remote, place)
@@ -254,7 +264,7 @@ def row_of_memories(work: Path, place: Place, count: int) -> list[Row]:
     return [
         line(f"push {count:,} memory commits", pushed, "<= 300 MB", pushed["peak"] <= 300 << 20),
         line(f"clone {count:,} memory commits", cloned, "a millionth of 60 CPU s and 250 MB for each", good),
-        line("the first search there", searched, "-", None),
+        line("the first search there", searched, "finds what is there, <= 300 MB", searched["peak"] <= 300 << 20),
     ]
 
 

@@ -107,9 +107,11 @@ def clone(repo: str, remote: str) -> None:
 
 
 def search(repo: str, _: str) -> None:
-    """The first search of a clone, which indexes the memories."""
+    """The first search of a clone, which indexes the memories, finds by words what a hundred of them say."""
     with ml.Agent(repo, agent_id="bench") as agent:
-        agent.search_memory("which deploy is slow", top_k=5)
+        hits = agent.search_memory("which release did ticket-100 name", top_k=5)
+        assert len(hits) == 5, hits
+        assert all("ticket-100" in hit["content"] for hit in hits), hits
 
 
 def make_paths(repo: str, remote: str) -> None:

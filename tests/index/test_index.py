@@ -6,6 +6,7 @@ import math
 import os
 import threading
 from collections import Counter
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,14 @@ def doc(number: int, text: str, *, agent: str = "bot", session: str = "", import
 
 def put(index: Index, seq: int, *docs: Doc) -> None:
     with index.db.write():
-        changes = [Replaced(one.key, None, one.oid) for one in docs]
-        rows.apply_changes(index.db, seq, changes, {one.oid: one for one in docs})
+        changes = [(seq, Replaced(one.key, None, one.oid)) for one in docs]
+        rows.apply_changes(index.db, changes, {one.oid: one for one in docs})
         rows.raise_stamp(index.db)
 
 
 def take_away(index: Index, seq: int, number: int) -> None:
     with index.db.write():
-        rows.apply_changes(index.db, seq, [Replaced(key(number), oid(number), None)], {})
+        rows.apply_changes(index.db, [(seq, Replaced(key(number), oid(number), None))], {})
         rows.raise_stamp(index.db)
 
 
@@ -233,8 +234,10 @@ def test_rows_are_listed_newest_first_without_words(index: Index) -> None:
     assert [int.from_bytes(one.key, "big") for one in listed] == [5, 3]
 
 
-def test_many_folds_and_merges_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("largest", [1 << 18, 40])
+def test_many_folds_and_merges_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int) -> None:
     monkeypatch.setattr(segments, "FRESH", 8)
+    monkeypatch.setattr(segments, "LARGEST", largest)
     index = Index(tmp_path / "index")
     for number in range(1, 201):
         put(index, number, doc(number, f"word{number % 10} all"))
@@ -244,8 +247,10 @@ def test_many_folds_and_merges_lose_no_row(tmp_path: Path, monkeypatch: pytest.M
             take_away(index, number, number - 3)
     gone = {number - 3 for number in range(7, 201, 7)}
     assert set(found(index, "all", most=500)) == set(range(1, 201)) - gone
-    names = [row[0] for row in index.db.rows("SELECT name FROM segment")]
-    assert len(names) < 8
+    spans = index.db.rows("SELECT name, first, last FROM segment ORDER BY first")
+    names, sizes = [name for name, _, _ in spans], [last - first + 1 for _, first, last in spans]
+    assert len(names) < 12 and 8 < max(sizes) <= largest
+    assert all(last + 1 == after for (_, _, last), (_, after, _) in pairwise(spans))
     assert {file.name for file in index.generation.glob("*.seg")} == set(names)
     assert found(index, "word3", most=500) == sorted((n for n in range(3, 201, 10) if n not in gone), reverse=True)
 

@@ -12,11 +12,13 @@ import pytest
 
 import memlake as ml
 from memlake.index import rows, segments
+from memlake.index.index import Index
 from memlake.memories import index_sync
 from memlake.memories.embedders.providers import Hashed
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import indexed_text
 from memlake.memories.search import Query
+from memlake.versions.history import refs
 from tests.reliability.ground import fast_folder, python
 from tests.reliability.memory_ground import Faulty, embedded_by, made
 from tests.reliability.test_markers import files_with
@@ -250,7 +252,7 @@ def test_purges_of_files_alone_leave_the_index_as_it_is(root: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("seen", [0, 1], ids=["made again", "far behind"])
-def test_an_index_that_compared_trees_has_its_rows_in_the_order_of_the_commits(
+def test_an_index_that_comes_up_in_groups_shows_every_moment_in_the_order_of_the_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seen: int
 ) -> None:
     """Of a hundred rows that are equally good the newest are ranked, and not those of one agent or another."""
@@ -263,18 +265,89 @@ def test_an_index_that_compared_trees_has_its_rows_in_the_order_of_the_commits(
             drafts = [Draft(f"amber n{5 * number + n}", agent_id=f"agent{number % 5}") for n in range(5)]
             stored += [one.memory_id for one in memories.store_many(drafts)]
         memories.update(stored[40], Draft("amber again"), changed=["content"])
-        grown = _order_of(memories)
-    assert set(grown) == set(stored[-50:]), "the newest, or there is nothing to see"
+        heads = [commit.oid for commit in repo.log(lane="memory")]
+        grown = [_order_of(memories, head) for head in heads]
+    assert set(grown[0]) == set(stored[-50:]), "the newest, or there is nothing to see"
     shutil.rmtree(tmp_path / "repo" / ".memlake" / "index")
     if seen:
         shutil.copytree(aside, tmp_path / "repo" / ".memlake" / "index")
-    monkeypatch.setattr(index_sync, "FAR", 0)
+    _in_groups(monkeypatch)
     with ml.open(tmp_path / "repo") as repo:
-        assert _order_of(repo.memories()) == grown
+        index = repo.memories().shared.index
+        assert [_order_of(repo.memories(), head) for head in heads] == grown
+        assert index.db.row("SELECT count(*) FROM step") == (len(heads),), "each commit is a moment of the trunk"
+        assert index.db.row("SELECT count(*) FROM fresh") == (0,) and repo.upkeep.fsck().ok
 
 
-def _order_of(memories: Memories) -> list[str]:
-    return [hit["memory_id"] for hit in memories.search(Query("amber", mode="keyword", limit=50))]
+def _in_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(index_sync, "FAR", 0)
+    monkeypatch.setattr(index_sync, "GROUP", 4)
+
+
+def _order_of(memories: Memories, at: str | None = None) -> list[str]:
+    return [hit["memory_id"] for hit in memories.search(Query("amber", mode="keyword", limit=50, as_of=at))]
+
+
+def test_an_index_that_died_between_two_groups_goes_on_where_it_was(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ml.open(root) as repo:
+        stored = [repo.memories().store(Draft(f"amber {number}")).memory_id for number in range(14)]
+    shutil.rmtree(root / ".memlake" / "index")
+    _in_groups(monkeypatch)
+    take, taken = index_sync._take_steps, list[int]()
+
+    def dies(*given: Any) -> None:
+        if len(taken) == 2:
+            raise KeyboardInterrupt
+        taken.append(len(given[2]))
+        take(*given)
+
+    with monkeypatch.context() as patch, ml.open(root) as repo:
+        patch.setattr(index_sync, "_take_steps", dies)
+        with pytest.raises(KeyboardInterrupt):
+            repo.memories().search(Query("amber"))
+        assert repo.memories().shared.index.db.row("SELECT count(*) FROM row") == (8,)
+    with ml.open(root) as repo:
+        assert _order_of(repo.memories()) == stored[::-1]
+        assert repo.memories().shared.index.db.row("SELECT count(*), max(id) FROM row") == (14, 14)
+
+
+def test_two_processes_that_bring_an_index_up_share_the_work(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ml.open(root) as repo:
+        stored = [repo.memories().store(Draft(f"amber {number}")).memory_id for number in range(14)]
+    shutil.rmtree(root / ".memlake" / "index")
+    _in_groups(monkeypatch)
+    fold, others = Index.fold, list[list[str]]()
+
+    def meets_another(index: Index) -> bool:
+        if not others:
+            others.append([])
+            with ml.open(root) as other:
+                others[0] = _order_of(other.memories())
+        return fold(index)
+
+    monkeypatch.setattr(Index, "fold", meets_another)
+    with ml.open(root) as repo:
+        assert _order_of(repo.memories()) == stored[::-1] == others[0]
+        assert repo.memories().shared.index.db.row("SELECT count(*), max(id) FROM row") == (14, 14)
+
+
+def test_a_branch_that_was_moved_elsewhere_far_away_is_compared_by_its_trees(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ml.open(root) as repo:
+        memories, history = repo.memories(), repo._history
+        first = memories.store(Draft("amber first"))
+        old = memories.context.head()
+        lost = [memories.store(Draft(f"amber {number}")).memory_id for number in range(9)]
+        assert _order_of(memories) == [*lost[::-1], first.memory_id]
+        _in_groups(monkeypatch)
+        with history.db.write():
+            refs.move(history, "main", "memory", memories.context.head(), old, action="test", who="test")
+        assert _order_of(memories) == [first.memory_id]
+        again = memories.store(Draft("amber again"))
+        assert _order_of(memories) == [again.memory_id, first.memory_id]
 
 
 def test_an_index_that_compared_trees_shows_each_moment_as_it_was(root: Path) -> None:

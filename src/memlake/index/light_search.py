@@ -51,6 +51,9 @@ class Glance:
     def fold_soon(self) -> None:
         """Not here: whoever lives longer folds."""
 
+    def fold(self) -> bool:
+        return False
+
     def search(
         self, text: str, shown: Shown, *, most: int, now: int, fits: Fits = bool, within: Sequence[str] = ()
     ) -> list[Seen]:

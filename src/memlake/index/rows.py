@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from memlake.identifiers import quote
 from memlake.index import terms
@@ -86,14 +86,23 @@ Docs = Mapping[bytes, Doc]
 # -- the trunk --------------------------------------------------------------------------------
 
 
-def apply_changes(db: Database, seq: int, changes: Iterable[Replaced], docs: Docs) -> None:
-    """Bring the trunk's rows over one commit. Call inside a write. A record without a doc was purged: it has no row."""
-    for change in changes:
+def apply_changes(db: Database, changes: Iterable[tuple[int, Replaced]], docs: Docs) -> None:
+    """Bring the trunk's rows over what commits changed, each change with the seq of its commit. Call inside a write.
+
+    A record without a doc was purged: it has no row.
+    """
+    waiting: dict[bytes, tuple[Doc, int]] = {}  # rows are inserted together, in a third of the time
+    for seq, change in changes:
+        if change.key in waiting:
+            insert_rows(db, [*waiting.values()])
+            waiting.clear()
         if change.old is not None:
             _end_row(db, change, seq)
         doc = docs.get(change.new) if change.new is not None else None
         if doc is not None:
-            insert_row(db, doc, seq)
+            waiting[change.key] = doc, seq
+    if waiting:
+        insert_rows(db, [*waiting.values()])
 
 
 def _end_row(db: Database, change: Replaced, seq: int) -> None:
@@ -104,28 +113,31 @@ def _end_row(db: Database, change: Replaced, seq: int) -> None:
         db.run("INSERT INTO ended(row, to_seq) VALUES(?, ?)", (row, seq))
 
 
-def insert_row(db: Database, doc: Doc, from_seq: int = NEVER) -> int:
-    """A new row with its terms; it waits for its vector."""
-    found = terms.count_terms(doc.text, doc.marks)
-    session = terms.hash_term(doc.session) if doc.session else 0
-    db.run(
-        "INSERT INTO row(key, oid, session, created, importance, expires, length, from_seq, to_seq) "
-        "VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (doc.key, doc.oid, session, doc.created, doc.importance, doc.expires, found.length, from_seq, NEVER),
-    )
-    row = db.last_id()
-    db.run("INSERT INTO fresh VALUES(?, ?)", (row, terms.pack_terms(found)))
-    db.run("INSERT INTO pending(row) VALUES(?)", (row,))
+def insert_rows(db: Database, docs: Sequence[tuple[Doc, int]]) -> int:
+    """New rows with their terms, each from a seq on; they wait for their vectors. Returns the id of the last one."""
+    last = db.row("SELECT seq FROM sqlite_sequence WHERE name = 'row'")
+    first = (last[0] if last else 0) + 1
+    found = [terms.count_terms(doc.text, doc.marks) for doc, _ in docs]
+    db.run_many(
+        "INSERT INTO row VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (row, doc.key, doc.oid, terms.hash_term(doc.session) if doc.session else 0, doc.created, doc.importance,
+             doc.expires, counted.length, seq, NEVER)
+            for row, ((doc, seq), counted) in enumerate(zip(docs, found, strict=True), first)
+        ],
+    )  # fmt: skip
+    db.run_many("INSERT INTO fresh VALUES(?, ?)", enumerate(map(terms.pack_terms, found), first))
+    db.run_many("INSERT INTO pending(row) VALUES(?)", ((row,) for row in range(first, first + len(docs))))
     _learn_words(db, found)
-    return row
+    return int(first) + len(docs) - 1
 
 
-def _learn_words(db: Database, found: Terms) -> None:
+def _learn_words(db: Database, found: Iterable[Terms]) -> None:
     """Keep the words behind hashes that are new here."""
     known = _learnt.setdefault(str(db.path), set())
     if len(known) > 200_000:
         known.clear()
-    fresh = {terms.hash_term(word): word for word in found.words if word not in known}
+    fresh = {terms.hash_term(word): word for counted in found for word in counted.words if word not in known}
     if not fresh:
         return
     there = {code for (code,) in db.rows_in("SELECT hash FROM term WHERE hash IN carray(?1)", fresh)}
@@ -184,7 +196,7 @@ def lay_over(db: Database, overlay: Overlay, changes: Iterable[Replaced], docs: 
             back = set(shown) & set(same)
             hidden -= back
             if not back and (same or change.new in docs):
-                added.add(same[-1] if same else insert_row(db, docs[change.new]))
+                added.add(same[-1] if same else insert_rows(db, [(docs[change.new], NEVER)]))
     return Overlay(overlay.base, frozenset(added), frozenset(hidden))
 
 

@@ -38,6 +38,7 @@ Postings = tuple[Array, Array]  # the rows (counted from the first of a block) t
 COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
 SMALL = 4 << 20  # bytes up to which a segment is checked whole when it is opened: 3 ms
 FRESH = 2048  # fresh rows from which a fold is worth it
+LARGEST = 1 << 18  # rows up to which segments are merged: to merge more takes too much memory
 GROWTH = 4  # a segment is merged with its neighbours while it is not this much smaller than them
 _RANGES = 16  # a merge sorts the postings in so many slices, to need little memory
 
@@ -236,9 +237,11 @@ def _merge_small(db: Database, folder: Path) -> bool:
     """Join the newest segments as long as each is not much larger than all after it; False when none are."""
     listed = db.rows("SELECT name, first, last FROM segment ORDER BY first")
     start, size = len(listed), 0
-    while start and (size == 0 or listed[start - 1][2] - listed[start - 1][1] < GROWTH * size):
+    while start and (more := listed[start - 1][2] - listed[start - 1][1] + 1) + size <= LARGEST:
+        if size and more > GROWTH * size:
+            break
         start -= 1
-        size += listed[start][2] - listed[start][1] + 1
+        size += more
     joined = listed[start:]
     if len(joined) < GROWTH:
         return False

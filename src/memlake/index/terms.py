@@ -59,7 +59,7 @@ def words(text: str) -> list[str]:
 
 
 def _stems(text: str) -> list[str]:
-    if _CAMEL.search(text):
+    if _HUMP.search(text):
         text = _CAMEL.sub(lambda found: f"{found[0]} {_HUMP.sub(' ', found[0])}", text)
     if not text.isascii():
         text = _SIGN.sub(_private_letter, text)
@@ -109,9 +109,13 @@ def count_terms(text: str, marks: Iterable[str]) -> Terms:
 
 def pack_terms(terms: Terms) -> bytes:
     """Hashes, then one byte of count each."""
-    hashes = array("q", [hash_term(term) for term in (*terms.words, *terms.marks)])
-    counts = bytes(min(times, 255) for times in terms.words.values()) + bytes(len(terms.marks))
-    return hashes.tobytes() + counts
+    known = _hashes.get
+    hashes = array("q", [known(term) or hash_term(term) for term in (*terms.words, *terms.marks)])
+    try:
+        counts = bytes(terms.words.values())
+    except ValueError:  # one of them over 255
+        counts = bytes(min(times, 255) for times in terms.words.values())
+    return hashes.tobytes() + counts + bytes(len(terms.marks))
 
 
 # -- BM25, as plain arithmetic

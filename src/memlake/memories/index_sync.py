@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import re
+from array import array
+from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -24,7 +26,9 @@ from memlake.versions.history.commits import History
 
 ROOM = MEMORY.folder
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-FAR = 10_000  # commits behind from which the trees are compared instead of walking
+FAR = 10_000  # commits behind from which the index is brought up in groups
+GROUP = 8192  # commits that are applied in one transaction, whose rows become a segment
+_PART = 1000  # changes whose records are read at once
 
 
 class Erasable(Protocol):
@@ -50,6 +54,9 @@ class Index(Protocol):
     def fold_soon(self) -> None:
         """Tidy up in the background when it is due."""
 
+    def fold(self) -> bool:
+        """Tidy up now."""
+
 
 def follow(history: History, index: Index, branch: str, known: Docs | None = None) -> Commit | None:
     """Bring the trunk's rows up to its head, and erase what was purged; returns the head.
@@ -62,6 +69,7 @@ def follow(history: History, index: Index, branch: str, known: Docs | None = Non
     head = _find_head(history, name)
     if head is not None and rows.read_meta(index.db, "head") != bytes.fromhex(head.oid):
         try:
+            _approach(history, index, head)
             with index.db.write():
                 # Read again where nobody else can move the index: an older head would take it back, and hide what
                 # another process has just stored from that process.
@@ -104,6 +112,49 @@ def _choose_trunk(history: History, index: Index, branch: str) -> str:
     return name
 
 
+def _approach(history: History, index: Index, head: Commit) -> None:
+    """Bring an index that is far behind a head up to it, in groups of commits.
+
+    Each group is a transaction and a segment, so what is held does not grow with the history, others may use the index
+    in between, and whoever follows after a crash goes on where it was. Does nothing if the head does not follow.
+    """
+    seen = rows.read_meta(index.db, "head")
+    last = _get_seen(history, seen) if isinstance(seen, bytes) else None
+    if head.generation - (last.generation if last else 0) <= FAR:
+        return
+    line = array("q", (seq for (seq,) in tables.scan_line(history.db, head.seq, after=last.seq if last else 0)))[::-1]
+    while True:
+        with index.db.write():
+            at = _find_place(history, index, line)  # each time, because another process may be at it too
+            if at is None or at == len(line):
+                return
+            _take_steps(history, index, history.list_at(line[at : at + GROUP]))
+        index.fold()
+
+
+def _find_place(history: History, index: Index, line: array[int]) -> int | None:
+    """How many commits of a line the index has; None where it stands elsewhere, or knows later ones."""
+    seen, applied = rows.read_meta(index.db, "head"), rows.read_meta(index.db, "applied")
+    last = _get_seen(history, seen).seq if isinstance(seen, bytes) else 0
+    at = bisect_right(line, last)
+    is_on = line[at - 1] == last if at else not last
+    later = isinstance(applied, int) and at < len(line) and line[at] <= applied
+    return at if is_on and not later else None
+
+
+def _take_steps(history: History, index: Index, steps: Sequence[Commit], known: Docs | None = None) -> None:
+    """Inside a write of the index: apply the commits that follow the one it knows."""
+    changes = [(commit.seq, change) for commit in steps for change in history.changes(commit)]
+    _apply(history, index, changes, known)
+    _note_steps(index, steps, steps[-1], steps[-1].seq)
+
+
+def _note_steps(index: Index, steps: Sequence[Commit], head: Commit, applied: int) -> None:
+    index.db.run_many("INSERT OR REPLACE INTO step VALUES(?, ?)", [(c.generation, c.seq) for c in steps])
+    rows.set_meta(index.db, applied=applied, head=bytes.fromhex(head.oid))
+    rows.raise_stamp(index.db)
+
+
 def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
     """Inside a write of the index: apply what the trunk gained since."""
     seen = rows.read_meta(index.db, "head")
@@ -113,21 +164,17 @@ def _advance(history: History, index: Index, head: Commit, known: Docs) -> None:
     noted = rows.read_meta(index.db, "applied")
     applied = noted if isinstance(noted, int) else last.seq if last else 0
     steps = _list_steps(history, last, head)
-    if steps is None or steps[0].seq <= applied:  # far behind, or the branch was moved elsewhere: compare the trees
-        changes = _order_changes(history, history.diff(last, head, ROOM), head, last)
-        # A commit that was here before cannot be shown by its seq, because rows of later ones were there first.
-        applied = head.seq if head.seq > applied else tables.find_newest(history.db)
-        steps = [head] if applied == head.seq or rows.is_step(index.db, head.generation, head.seq) else []
-        _apply(history, index, applied, changes)
-        index.db.run("DELETE FROM step WHERE generation >= ?", (head.generation,))
-    else:
-        applied = steps[-1].seq
-        for commit in steps:
-            _apply(history, index, commit.seq, history.changes(commit), known)
-    index.db.run_many("INSERT OR REPLACE INTO step VALUES(?, ?)", [(c.generation, c.seq) for c in steps])
-    rows.set_meta(index.db, applied=applied)
-    rows.set_meta(index.db, head=bytes.fromhex(head.oid))
-    rows.raise_stamp(index.db)
+    if steps is not None and steps[0].seq > applied:
+        _take_steps(history, index, steps, known)
+        return
+    # The branch was moved elsewhere: the trees are compared.
+    changes = _order_changes(history, history.diff(last, head, ROOM), head, last)
+    # A commit that was here before cannot be shown by its seq, because rows of later ones were there first.
+    applied = head.seq if head.seq > applied else tables.find_newest(history.db)
+    steps = [head] if applied == head.seq or rows.is_step(index.db, head.generation, head.seq) else []
+    _apply(history, index, [(applied, change) for change in changes])
+    index.db.run("DELETE FROM step WHERE generation >= ?", (head.generation,))
+    _note_steps(index, steps, head, applied)
 
 
 def _get_seen(history: History, oid: bytes) -> Commit:
@@ -167,13 +214,13 @@ def _order_changes(history: History, changes: Sequence[Change], head: Commit, la
     return sorted(changes, key=lambda change: ages.get(change.path, 0))
 
 
-def _apply(history: History, index: Index, seq: int, changes: Iterable[Change], known: Docs | None = None) -> None:
-    moved = [change for change in changes if is_memory(change.path)]
-    for start in range(0, len(moved), 1000):
-        part = moved[start : start + 1000]
-        rows.apply_changes(
-            index.db, seq, [_describe_change(change) for change in part], load_docs(history, part, known or {})
-        )
+def _apply(history: History, index: Index, changes: Iterable[tuple[int, Change]], known: Docs | None = None) -> None:
+    """Apply changes, each with the seq of its commit."""
+    moved = [(seq, change) for seq, change in changes if is_memory(change.path)]
+    for start in range(0, len(moved), _PART):
+        part = moved[start : start + _PART]
+        docs = load_docs(history, [change for _, change in part], known or {})
+        rows.apply_changes(index.db, [(seq, _describe_change(change)) for seq, change in part], docs)
 
 
 def is_memory(path: str) -> bool:
@@ -182,9 +229,8 @@ def is_memory(path: str) -> bool:
 
 
 def _describe_change(change: Change) -> Replaced:
-    key = record.Memory(change.path.rsplit("/", 1)[1], "").key
     return Replaced(
-        key,
+        bytes.fromhex(change.path[-36:].replace("-", "")),
         bytes.fromhex(change.old.oid) if change.old else None,
         bytes.fromhex(change.new.oid) if change.new else None,
     )

@@ -112,6 +112,20 @@ SELECT h.seq, h.oid, h.p1, h.data FROM line l JOIN history h ON h.seq = l.seq WH
     return db.each(sql, (seq, holding))
 
 
+def scan_line(db: Database, seq: int, *, after: int) -> Iterator[Row]:
+    """A commit and the line of its first parents, newest first, down to this number: seq. Reads no commit."""
+    sql = """
+WITH RECURSIVE line(seq) AS (
+  SELECT ?1 UNION ALL SELECT h.p1 FROM line l JOIN history h ON h.seq = l.seq WHERE h.p1 >= ?2)
+SELECT seq FROM line"""
+    return db.each(sql, (seq, after))
+
+
+def list_commits_at(db: Database, seqs: Iterable[int]) -> list[Row]:
+    """Commits with these numbers, oldest first: seq, oid, data."""
+    return db.rows_in("SELECT seq, oid, data FROM history WHERE seq IN carray(?1) ORDER BY seq", seqs)
+
+
 def list_parents_below(db: Database, top: int, most: int) -> list[Row]:
     """Commits with this number and below, newest first: seq, p1, p2."""
     return db.rows("SELECT seq, p1, p2 FROM history WHERE seq <= ? ORDER BY seq DESC LIMIT ?", (top, most))

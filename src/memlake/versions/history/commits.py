@@ -90,6 +90,10 @@ class History:
             raise NotFound(f"commit number {seq} is not in this repo.", hint="Run memlake fsck.")
         return _decode_row(*row)
 
+    def list_at(self, seqs: Iterable[int]) -> list[Commit]:
+        """Commits by their numbers, oldest first."""
+        return [_decode_row(*row) for row in tables.list_commits_at(self.db, seqs)]
+
     def find_other(self, commit: Commit) -> str | None:
         """The head that the other lane had at a commit; None if there was none, or if it is not in this repo."""
         return commit.other if commit.other and self.has(commit.other) else None
