@@ -354,6 +354,16 @@ def test_what_was_decided_alone_is_listed_and_can_be_taken_back(memories: Memori
     assert memories.restore(sure.memory_id, sure.version).content == "User phone: 1111"
 
 
+def test_what_was_merged_keeps_both_as_they_were_said(memories: Memories) -> None:
+    first = memories.remember(Draft("The staging server is in Lyon"))
+    both = memories.remember(Draft("The staging server listens on port 8443"))
+    assert (both.memory_id, both.decision) == (first.memory_id, "merge")
+    assert contents(memories, "staging server") == ["The staging server is in Lyon; listens on port 8443"]
+    said = [past["value"] for past in memory_search.list_past_values(memories.context, memories.get(both.memory_id))]
+    assert said == ["The staging server is in Lyon", "The staging server listens on port 8443"]
+    assert memories.restore(both.memory_id, memories.list_decided()[0].version).content == said[0]
+
+
 def test_what_was_purged_or_only_looks_decided_is_not_listed(repo: ml.Repo, memories: Memories) -> None:
     first = memories.remember(Draft("User phone: 1111"))
     memories.remember(Draft("User phone: 2222"))

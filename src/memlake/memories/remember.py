@@ -107,7 +107,7 @@ def _carry_out(context: MemoryContext, new: Memory, verdict: Verdict, way: str, 
         made = verdicts.join_memories(old, new, result)
         if against is not None:
             made = made._replace(related=(against.memory_id,), review=AGENT_CONFLICT)
-        store.replace(context, old, made, message, by=new.agent_id)
+        store.replace(context, old, made, message, by=new.agent_id, said=new if result.decision == "merge" else None)
     else:
         related = (result.other_id,) if result.other_id else ()
         kept = new._replace(related=related, review=result.rule if result.review else "")

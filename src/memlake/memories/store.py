@@ -104,8 +104,11 @@ def find_oid(context: MemoryContext, memory_id: str) -> str | None:
     return oid.hex() if oid is not None else None
 
 
-def replace(context: MemoryContext, old: Memory, new: Memory, message: str, *, by: str = "") -> Memory:
-    """A new version of a memory. The content it had stays readable as its history.
+def replace(
+    context: MemoryContext, old: Memory, new: Memory, message: str, *, by: str = "", said: Memory | None = None
+) -> Memory:
+    """A new version of a memory. The content it had stays readable as its history, and so does `said`, if given:
+    the memory as it was worded that the new version took in.
 
     Nothing is written, and Conflict raised, when somebody changed the memory since `old` was read.
     """
@@ -115,6 +118,8 @@ def replace(context: MemoryContext, old: Memory, new: Memory, message: str, *, b
         raise Conflict(f"memory {old.memory_id} was changed meanwhile. Nothing was stored.", hint="Decide again.")
     now = layout.now()
     history = old.history if new.content == old.content else (*old.history, Past(entry.oid, now))
+    if said is not None and said.content not in (old.content, new.content):
+        history = (*history, Past(write_entry(context.here.history, said).oid, now))
     made = new._replace(
         memory_id=old.memory_id, agent_id=old.agent_id, created_at=old.created_at, updated_at=now, history=history
     )

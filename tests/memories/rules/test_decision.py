@@ -18,6 +18,7 @@ from memlake.memories import rules
 from memlake.memories.rules import Context, decide, warn_vague
 from memlake.memories.rules.decision import RULES
 
+SEMICOLON = "\uff1b"  # as Chinese is written
 WIDE = "\uff1a"  # the colon of Chinese keyboards
 ACTIONS = {"skip", "replace", "merge", "conflict", "coexist", "add"}
 
@@ -75,7 +76,14 @@ SPEAKS = [
     ("swapped-unsure", "coexist", "Lena walked 4 miles", "Lena walked 6 miles"),
     ("complementary", "merge", "User writes tests first", "User names tests as sentences"),
     ("parts-unsure", "coexist", "User eats fish. User hates liver.", "User does not eat liver"),
-    ("related", "coexist", "Lena mends old clocks", "Lena sells old radios"),
+    ("complementary", "merge", "The staging server is in Lyon", "The staging server listens on port 8443"),
+    ("complementary", "merge", "My laptop has 32 GB of memory", "User's laptop is a Framework 13"),
+    ("complementary", "merge", "User stretches before bed", "User rows every Tuesday"),
+    ("complementary", "merge", "测试服务器在里昂", "测试服务器的端口是8443"),
+    ("fact-unsure", "coexist", "Otto works in the design team", "Otto works in the sales team"),
+    ("superset", "replace", "User has a dog", "User has a dog named Biscuit"),
+    ("negation", "conflict", "There is no animal on the lawn", "A goat is on the grass"),
+    ("related", "coexist", "Lena mended old clocks", "Lena sold old radios"),
     ("unrelated", "add", "Lena mends old clocks", "The parser reads CSV files"),
 ]
 
@@ -94,6 +102,12 @@ NEAR_MISSES = [
     ("subset", "User drinks tea in the evening", "User drinks tea"),
     ("subset", "Otto eats rice. Lena likes pork.", "Otto likes pork"),
     ("superset", "User does not eat meat", "User does not eat raw meat"),
+    ("superset", "Otto walked into the tunnel", "Otto walked past the tunnel"),
+    ("subset", "Otto is standing in front of the hut", "Otto is standing in the hut"),
+    ("subset", "Otto is taping a cut box", "Otto is cutting a box"),
+    ("same-meaning", "Lena raised one hand", "Lena raised both hands"),
+    ("same-meaning", "Otto is boiling soup in a pot", "Otto is being boiled with soup in a pot"),
+    ("opposite", "The train from Ulm arrives at 9", "The train to Ulm leaves at 9"),
     ("preference-turned", "User likes olives", "User likes capers, not only on pizza"),
     ("preference-turned", "User likes olives", "Lena dislikes olives"),
     ("preference-turned", "User likes olives", "User dislikes sailing"),
@@ -132,6 +146,12 @@ NEAR_MISSES = [
     ("complementary", "User met Kim in the park", "User met Noor in the park"),
     ("complementary", "User met Kim in the park", "User met old Noor near the park"),
     ("complementary", "User writes tests first", "Lena names tests as sentences"),
+    ("complementary", "User has a red bike", "User rows every Tuesday"),
+    ("complementary", "User drinks tea in the evening", "User drinks coffee in the morning"),
+    ("complementary", "The lake is calm", "The lake is calm today"),
+    ("complementary", "The clerk is reading", "The clerk is eating"),
+    ("complementary", "Otto met Kim", "Otto lost a tooth"),
+    ("complementary", "A server is in Lyon", "A server listens on port 8443"),
     ("related", "Lena mends old clocks", "The parser reads CSV files"),
 ]
 
@@ -171,6 +191,31 @@ def test_a_merge_reads_subject_colon_a_semicolon_b() -> None:
     assert decision.text == "User preference: write commits in Chinese; follow AngularJS style"
     told = decide("User writes commits in Chinese", "User follows AngularJS commit style")
     assert told.text == "User: writes commits in Chinese; follows AngularJS commit style"
+
+
+@pytest.mark.parametrize(
+    ("action", "new", "text"),
+    [
+        ("merge", "The staging server has 8 cores", "The staging server is in Lyon; listens on port 80; has 8 cores"),
+        ("conflict", "The staging server listens on port 443", "The staging server is in Lyon; listens on port 443"),
+        ("conflict", "The staging server is in Bern", "The staging server is in Bern; listens on port 80"),
+        ("skip", "The staging server listens on port 80", None),
+    ],
+)
+def test_a_merged_memory_is_met_fact_by_fact(action: str, new: str, text: str | None) -> None:
+    decision = decide("The staging server is in Lyon; listens on port 80", new)
+    assert (decision, decision.text) == (action, text)
+
+
+def test_a_habit_that_ended_leaves_the_habits_it_was_merged_with() -> None:
+    ended = decide("User: stretches before bed; rows every Tuesday", "User no longer rows every Tuesday")
+    assert (ended, ended.text) == ("conflict", "User: stretches before bed; no longer rows every Tuesday")
+
+
+def test_facts_in_chinese_are_merged_without_saying_the_subject_again() -> None:
+    both = decide("测试服务器在里昂", "测试服务器的端口是8443")
+    assert both.text == f"测试服务器在里昂{SEMICOLON}端口是8443"
+    assert decide(both.text, "测试服务器的端口是9000").text == f"测试服务器在里昂{SEMICOLON}端口是9000"
 
 
 def test_an_unrelated_memory_is_added() -> None:

@@ -8,6 +8,7 @@ from memlake.memories.rules import lexicon
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import Phrase, content, stem
 from memlake.memories.rules.sentences import Frame, find_frame
+from memlake.memories.rules.subjects import ADVERBS, Told, find_told, is_known, is_user, same_subject, write_told
 from memlake.memories.rules.uses import find_used
 
 MOST_PARTS = 4  # a merged memory of more parts mixes too much; the new one is kept beside it instead
@@ -16,16 +17,37 @@ LONGEST_PART = 200
 GENERIC = frozenset(map(stem, lexicon.GENERIC))
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
 BEING = frozenset({"is", "am", "are", "was", "were", "has", "have", "had"})
-USER = re.compile(r"(?:(?:the )?user\b(?!')|I\b(?!')):?\s*", re.IGNORECASE)
+# What one does again and again: the day, the time of day or the meal it goes with.
+ROUTINE = re.compile(
+    r"\b(?:every|each|daily|weekly|monthly|usually|regularly|nightly)\b"
+    r"|\b(?:on|in the|at|before|after|over) (?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|mornings?|afternoons?"
+    r"|evenings?|night|noon|weekends?|bed|sleep|work|school|breakfast|lunch|dinner)\b"
+    "|每天|每周|每週|每晚|每月|早上|上午|中午|下午|晚上|睡前|饭后|飯後|周末|週末|平时|平時"
+)
 
 
 def judge_same(pair: Pair) -> Verdict | None:
     """The same words of meaning in the same order, in the order of the passive, or as a compound of two."""
-    old, new = _compound(pair.old), _compound(pair.new)
-    alike = pair.old.active_stems == pair.new.active_stems or (old == new and old is not None)
-    if not pair.old.bag or not alike or pair.apart or pair.values_differ:
+    if not pair.old.bag or pair.apart or pair.values_differ:
         return None
-    return Verdict("skip", "same-meaning", "It says the same in other words.")
+    in_order = pair.old.active_stems == pair.new.active_stems and not pair.misplaced and not pair.other_doings
+    compound = _compound(pair.old)
+    if in_order or _turned(pair.old, pair.new) or (compound is not None and compound == _compound(pair.new)):
+        return Verdict("skip", "same-meaning", "It says the same in other words.")
+    return None
+
+
+def _turned(old: Phrase, new: Phrase) -> bool:
+    """`Ines is the user's manager`, `User's manager is Ines`: the sides of `is` change places where one is definite."""
+    sides = [_sides(phrase.words) for phrase in (old, new)]
+    return sides[0] is not None and sides[1] is not None and sides[0] == sides[1][::-1]
+
+
+def _sides(words: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    at = words.index("is") if words.count("is") == 1 else 0
+    before, after = words[:at], words[at + 1 :]
+    definite = at and after and not {before[0], after[0]}.isdisjoint(("the", "my", "our", "user"))
+    return (tuple(content(before)), tuple(content(after))) if definite else None
 
 
 def _compound(phrase: Phrase) -> tuple[tuple[str, ...], frozenset[str]] | None:
@@ -39,23 +61,30 @@ def _compound(phrase: Phrase) -> tuple[tuple[str, ...], frozenset[str]] | None:
 def judge_contained(pair: Pair) -> Verdict | None:
     """All that one says is in the other, in order; not for what is denied, which entails the other way round."""
     if (
-        len(pair.shared_stems) < 2
+        (len(pair.shared_stems) < 2 and not _goes_on(pair.old, pair.new) and not _goes_on(pair.new, pair.old))
         or max(pair.inside) < 1.0
         or min(pair.inside) == 1.0
         or pair.apart
+        or pair.misplaced
         or pair.old.denials
     ):
         return None
-    if pair.inside[1] == 1.0 and _in_order(pair.new.active_stems, pair.old.active_stems):
+    if pair.inside[1] == 1.0 and _is_within(pair.new, pair.old):
         return Verdict("skip", "subset", "The old one says all of it, and more.")
-    if pair.inside[0] == 1.0 and _in_order(pair.old.active_stems, pair.new.active_stems):
+    if pair.inside[0] == 1.0 and _is_within(pair.old, pair.new):
         return Verdict("replace", "superset", "It says all that the old one does, and more.")
     return None
 
 
-def _in_order(small: tuple[str, ...], large: tuple[str, ...]) -> bool:
-    left = iter(large)
-    return all(word in left for word in small)
+def _goes_on(small: Phrase, large: Phrase) -> bool:
+    """`has a dog`, `has a dog named Biscuit`."""
+    return len(small.words) > 2 and large.words[: len(small.words)] == small.words
+
+
+def _is_within(small: Phrase, large: Phrase) -> bool:
+    """Its words are there in their order, and what is done in it is done there: `burning a car`, `the burning car`."""
+    left = iter(large.active_stems)
+    return small.doings <= large.doings and all(word in left for word in small.active_stems)
 
 
 def judge_close(pair: Pair) -> Verdict | None:
@@ -66,34 +95,93 @@ def judge_close(pair: Pair) -> Verdict | None:
 
 
 def judge_complementary(pair: Pair) -> Verdict | None:
-    """Two short facts about the user with a topic in common, neither against the other."""
-    old, new = (_of_user(phrase) for phrase in (pair.old, pair.new))
-    if not old or not new or pair.apart:
+    """Two short facts about one subject, neither against the other; about the user, with a topic in common."""
+    if max(len(pair.old.text), len(pair.new.text)) > LONGEST_PART or pair.old.text.endswith("?"):
         return None
+    old, new = find_told(pair.old.text), find_told(pair.new.text)
+    if old is None or new is None or not same_subject(old.subject, new.subject) or not is_known(new.subject):
+        return None
+    facts = (*old.facts, *new.facts)
+    if len(facts) > MOST_PARTS or _opposed(old, new) or not _one_topic(pair, old, new):
+        return None
+    if any(_told_alike(one, other) for one in old.facts for other in new.facts):
+        return Verdict("coexist", "fact-unsure", f"Both tell the same sort of thing of {new.subject}; both may hold.")
+    if _repeats(old, new):
+        return None
+    text = write_told(Told(old.subject, facts))
+    return Verdict("merge", "complementary", "They add to each other on one subject.", text)
+
+
+def _told_alike(one: str, other: str) -> bool:
+    """`works in the design team`, `works in the sales team`: the same verb, and another place."""
+    was, came = Phrase(one).words, Phrase(other).words
+    return len(was) > 1 < len(came) and was[:2] == came[:2] and was[1] in lexicon.PLACES
+
+
+def _one_topic(pair: Pair, old: Told, new: Told) -> bool:
+    """What is told of a thing or another person has one; what is told of the user may be of anything."""
+    if not is_user(new.subject):
+        return all(map(_lasts, (*old.facts, *new.facts))) and not _is_state(pair.old) and not _is_state(pair.new)
     if _changes(pair.old) or _changes(pair.new):
-        return None
-    topic = (Phrase(old).bag & Phrase(new).bag) - LIGHT
-    if not topic or len(split_members(old)) >= MOST_PARTS or _same_verb_other_name(pair):
-        return None
-    return Verdict(
-        "merge",
-        "complementary",
-        "They add to each other on one subject.",
-        f"User: {'; '.join(split_members(old))}; {new}",
-    )
+        return False
+    if all(map(_is_routine, (*old.facts, *new.facts))):
+        return not _shared_verb(old, new)
+    if not new.subject.isascii():  # each character is a word here, so more than a verb must be shared
+        return all(fact[:4] == new.facts[0][:4] for fact in old.facts)
+    return not pair.apart and bool(_bag(old) & _bag(new) - LIGHT) and not _same_verb_other_name(pair)
+
+
+def _bag(told: Told) -> frozenset[str]:
+    return frozenset().union(*(Phrase(fact).bag for fact in told.facts))
+
+
+def _opposed(old: Told, new: Told) -> bool:
+    """One denies something of what the other tells: whether both hold is not for this rule."""
+    sides = [[Phrase(fact) for fact in told.facts] for told in (old, new)]
+    denied = [frozenset().union(*(one.bag for one in side if one.denials)) for side in sides]
+    return bool(denied[0] & _bag(new) or denied[1] & _bag(old))
+
+
+def _repeats(old: Told, new: Told) -> bool:
+    """`is calm`, `is calm today`; `mends clocks`, `repairs clocks`: together they would say it twice."""
+    if is_user(new.subject):  # what the user wants of one thing is told with the thing
+        bags = [[Phrase(fact).bag for fact in told.facts] for told in (old, new)]
+        return any(one <= other or other <= one for one in bags[0] for other in bags[1])
+    bags = [[_without_verb(Phrase(fact)) for fact in told.facts] for told in (old, new)]
+    return any(2 * len(one & other) >= min(len(one), len(other)) for one in bags[0] for other in bags[1])
+
+
+def _without_verb(fact: Phrase) -> frozenset[str]:
+    return frozenset(content(fact.words[1:])) or fact.bag
+
+
+def _lasts(fact: str) -> bool:
+    """A property or habit; not what happens at the moment (`is running`) and not an event (`met Kim`)."""
+    words = [word for word in Phrase(fact).words if word not in ADVERBS] or [""]
+    if words[0] in BEING:
+        return not words[-1 if len(words) == 1 else 1].endswith("ing")
+    return words[0] not in lexicon.PAST and not words[0].endswith("ed")
+
+
+def _is_routine(fact: str) -> bool:
+    return ROUTINE.search(fact.lower()) is not None and _lasts(fact)
+
+
+def _shared_verb(old: Told, new: Told) -> bool:
+    """`drinks tea in the evening` and `drinks coffee in the morning` are two choices, each a memory of its own."""
+    first = [{next(Phrase(fact).content_stems, "") for fact in told.facts} for told in (old, new)]
+    return not first[0].isdisjoint(first[1])
 
 
 def _changes(phrase: Phrase) -> bool:
     """What has one value at a time stays a memory of its own, or its next value would not find it."""
+    return find_used(phrase) is not None or _is_state(phrase)
+
+
+def _is_state(phrase: Phrase) -> bool:
+    """`lives in Lisbon`, `works at Acme`; with what a thing works it may work with several."""
     frame = find_frame(phrase)
-    return find_used(phrase) is not None or (frame is not None and frame.shape == "state")
-
-
-def _of_user(phrase: Phrase) -> str:
-    """What a single short sentence says of the user, without saying `user`."""
-    said = USER.match(phrase.text)
-    fits = said and len(phrase.sentences) == 1 and len(phrase.text) <= LONGEST_PART
-    return phrase.text[said.end() :].strip().rstrip(".") if said and fits else ""
+    return frame is not None and frame.shape == "state" and find_used(phrase) is None
 
 
 def _same_verb_other_name(pair: Pair) -> bool:

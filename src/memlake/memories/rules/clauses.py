@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
-from memlake.memories.rules.agree import split_members
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import Phrase
+from memlake.memories.rules.subjects import Told, find_told, name_fact, same_subject, write_told
 
 MOST = 12  # parts compared with parts; a memory of more is kept beside the other
 KEPT = frozenset({"coexist", "add", "merge"})
@@ -17,6 +18,8 @@ Judge = Callable[[str, str], Verdict]
 def settle(pair: Pair, verdict: Verdict, judge: Judge) -> Verdict:
     """The verdict as it is for single facts; for several, checked part by part."""
     old, new = split_parts(pair.old), split_parts(pair.new)
+    if len(old) > 1 == len(new) and verdict.action in KEPT and verdict.rule != "other-context":
+        return _settle_part(pair, verdict, judge)
     if len(old) == len(new) == 1 or verdict.action in KEPT or verdict.rule in {"same-meaning", "collected"}:
         return verdict
     if max(len(old), len(new)) > MOST:
@@ -29,11 +32,26 @@ def settle(pair: Pair, verdict: Verdict, judge: Judge) -> Verdict:
 
 
 def split_parts(phrase: Phrase) -> list[str]:
-    """Its sentences; `User: a; b` as `User a` and `User b`."""
-    subject, colon, listed = phrase.text.partition(":")
-    if colon and ";" in listed and len(subject.split()) <= 6:
-        return [f"{subject} {member}" for member in split_members(listed)] or [phrase.text]
-    return list(phrase.sentences) or [phrase.text]
+    """Its sentences; `Anna paints; speaks Dutch` as `Anna paints` and `Anna speaks Dutch`, `User: a; b` likewise."""
+    told = find_told(phrase.text) if re.search("[;\uff1b]", phrase.text) else None
+    return [name_fact(told.subject, fact) for fact in told.facts] if told else list(phrase.sentences) or [phrase.text]
+
+
+def _settle_part(pair: Pair, verdict: Verdict, judge: Judge) -> Verdict:
+    """What the new memory means for one of the facts that were merged; the others stay as they are."""
+    told, new = find_told(pair.old.text), find_told(pair.new.text)
+    if told is None or len(told.facts) == 1 or len(told.facts) > MOST:
+        return verdict
+    said = [judge(name_fact(told.subject, fact), pair.new.text) for fact in told.facts]
+    at = next((at for at, one in enumerate(said) if one.action in {"skip", "conflict", "replace"}), None)
+    if at is None or (said[at].action != "skip" and (new is None or not same_subject(told.subject, new.subject))):
+        return verdict
+    if said[at].action == "skip":
+        return said[at]
+    stands = find_told(said[at].text or pair.new.text) or new
+    assert stands is not None
+    facts = (*told.facts[:at], stands.facts[0], *told.facts[at + 1 :])
+    return said[at]._replace(text=write_told(Told(told.subject, facts)))
 
 
 def _all_in(small: list[str], large: list[str], judge: Judge) -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from memlake.memories.rules import agree, disagree
+from memlake.memories.rules.amounts import unify
 from memlake.memories.rules.clauses import settle
 from memlake.memories.rules.likes import judge_preference
 from memlake.memories.rules.pairs import Pair, Verdict, part
@@ -44,6 +45,7 @@ UNSURE = {
     "negation-unsure",
     "attribute-narrowed",
     "uses-unsure",
+    "fact-unsure",
     "parts-unsure",
     "many-parts",
 }
@@ -79,7 +81,8 @@ class Decision(str):
 def decide(old: str, new: str, context: Context = Context()) -> Decision:  # noqa: B008  a record, never changed
     """What the new memory means for the old one."""
     before, after = plain(old), plain(new)
-    pair = Pair(Phrase(before[:READ]), Phrase(after[:READ]), context.cosine, (context.old, context.new))
+    read = unify(before[:READ], after[:READ])
+    pair = Pair(Phrase(before[:READ]), Phrase(read), context.cosine, (context.old, context.new))
     elsewhere = disagree.judge_other_context(pair)  # first: the same text is another fact of another user or package
     if elsewhere is None and before.split() == after.split():
         return Decision("skip", rule="same-text", why="The text is the same.")

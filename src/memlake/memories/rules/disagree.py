@@ -10,6 +10,7 @@ from typing import Any
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.agree import collect_values
+from memlake.memories.rules.entail import entails
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import BE, Phrase, as_written, common, stem
 from memlake.memories.rules.sentences import LEAD_IN, Frame, without_lead_in
@@ -27,7 +28,6 @@ SCOPE_TAGS = {
 }
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
 CASED = frozenset(map(stem, lexicon.CASED))
-IS_A = {stem(word): [stem(kind) for kind in kinds.split()] for word, kinds in lexicon.IS_A.items()}
 OWNER = re.compile(r"\w+(?=['\u2019]s\b)|(?<=用户)\w{1,3}(?=的)")
 FOR_ONE = re.compile(r"\bfor ([A-Z]\w+)")
 ACTS = frozenset(map(stem, lexicon.ACTS))
@@ -38,7 +38,6 @@ CJK_WRITTEN = re.compile(
     "(?<=[用以])(?:[中英日法德俄韩泰]|汉|西班牙|葡萄牙|意大利|阿拉伯)[文语語](?=[写寫回答编編记記交提说明])"
 )
 CJK_DAY = re.compile("(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[0-9]{1,2}月[0-9]{1,2}[日号號]")
-NONE = re.compile(r"^(?:no|there (?:is|are|was|were) no)\b|\bnobody\b|\bnone\b")
 NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
 
 
@@ -173,7 +172,7 @@ def judge_negation(pair: Pair) -> Verdict | None:
     if not pair.one_denies or pair.other_subject:
         return None
     denied, stated = (pair.old, pair.new) if pair.old.denials else (pair.new, pair.old)
-    if not denied.bag or not denied.bag <= _list_entailed(stated, none_at_all=bool(NONE.search(denied.text.lower()))):
+    if not denied.bag or not entails(stated, denied):
         return None
     if pair.other_situation:
         return Verdict("coexist", "other-situation", "One denies what the other states, each for its own situation.")
@@ -186,12 +185,6 @@ def _lacks(denied: Phrase) -> bool:
     """`Tests without a network pass` tells of a case; `User is without a car` denies it."""
     at = denied.words.index("without") if "without" in denied.words else 0
     return at > 0 and denied.denials == 1 and denied.words[at - 1] not in BE
-
-
-def _list_entailed(stated: Phrase, *, none_at_all: bool) -> frozenset[str]:
-    """The stems a statement makes true; `there is no child` denies every boy too, `the child is not` does not."""
-    kinds = [kind for word in stated.bag for kind in IS_A.get(word, ())] if none_at_all else []
-    return stated.bag.union(kinds)
 
 
 def judge_correction(pair: Pair) -> Verdict | None:
@@ -240,6 +233,10 @@ def _elsewhere(pair: Pair) -> bool:
 def judge_opposite(pair: Pair) -> Verdict | None:
     """Alike but for a pair of opposites."""
     if not pair.opposites or pair.one_denies or pair.indefinite or pair.other_subject:
+        return None
+    if pair.moved and pair.opposites.isdisjoint(
+        lexicon.PLACES
+    ):  # `from Ulm`, `to Ulm`: two things, not one and its opposite
         return None
     old, new = (side - pair.opposites for side in pair.only)
     aligned = sum(common(pair.old.words, pair.new.words)) + 1 == len(pair.old.words) == len(pair.new.words) > 2

@@ -29,11 +29,28 @@ FUNCTION_WORDS = _words(
 PREPOSITIONS = _words(
     "of to in on at for with from into onto upon about over through during near under behind and which who that"
 )
+# What stands after another of these is in another place or goes another way; those of one line say the same.
+PLACE_GROUPS = """
+    in inside within into; on onto upon every each; at; to toward towards; from off out; over above; under below beneath
+    past; through; around; across; along; behind; beside near; between among; before; after; against; about; with
+    without; for; outside; down; away
+"""
+PLACES = {word: group.split()[0] for group in re.split("[;\n]", PLACE_GROUPS) for word in group.split()}
+DETERMINERS = _words("a an the this that these those my our his her their its your some")
+# Where what is told of a subject begins; other verbs are known by their -s.
+ALWAYS_VERBS = _words(
+    """is are was were has have had can cannot must should will shall needs need does do uses use takes wants keeps
+    isn't aren't wasn't weren't hasn't haven't can't won't doesn't don't"""
+)
+BEFORE_VERBS = _words("only also always never usually often still now currently mostly mainly no longer not")
+QUANTIFIERS = _words("one both all half either most few several many")
 NEGATIONS = _words(
     """not no never none nobody nothing nowhere neither nor cannot without nicht kein keine keinen nie pas jamais
     nunca 不 没 沒 未 别 無 非"""
 )
-NOT_NEGATED = _words("only just matter doubt later least")  # `not only`, `no matter`, `no later than`
+NOT_NEGATED = _words(
+    "only just matter doubt later least 超 低 晚 早"
+)  # `not only`, `no matter`, `no later than`, 不超过
 CONTRACTED = _table(
     "isn't is, aren't are, wasn't was, weren't were, don't do, doesn't does, didn't did, can't can, won't will, "
     "shan't shall, hasn't has, haven't have, hadn't had, m am, re are, ve have, ll will, d would"
@@ -74,6 +91,7 @@ SYNONYM_GROUPS = """
     sofa couch; shop store; trip journey; picture image; doctor physician; error mistake; fix repair; house home
     rock stone; road street; auto automatic; repo repository; config configuration; db database; docs documentation
     allergy allergic; diabetes diabetic; asthma asthmatic; intolerance intolerant; pregnancy pregnant
+    maximum max; minimum min
     postgres postgresql; js javascript; ts typescript; k8s kubernetes; vscode code; message msg; dir directory folder
 """
 
@@ -97,7 +115,13 @@ ANTONYM_PAIRS = """
     somebody/nobody with/without sync/async synchronous/asynchronous uppercase/lowercase
     ascending/descending horizontal/vertical internal/external minimum/maximum active/inactive visible/hidden
     safe/dangerous healthy/sick north/south east/west toward/away together/apart forward/backward
-    forwards/backwards upstairs/downstairs
+    forwards/backwards upstairs/downstairs top/bottom front/back ahead/behind friend/enemy guest/host
+    grant/deny grant/refuse confirm/deny agree/disagree silent/talking silent/singing silent/speaking quiet/talking
+    pass/fail succeed/fail remember/forget save/spend gain/lose earn/spend import/export upload/download login/logout
+    married/divorced single/divorced odd/even full/hungry thirsty/drinking fasting/eating naked/dressed naked/wearing
+    ignore/watch ignore/look shun/follow add/drop attach/remove put/remove apply/remove park/drive
+    smoker/nonsmoker permanent/temporary deep/shallow sweet/sour
+    smooth/bumpy straight/curly simple/complex relaxed/tense polite/rude generous/stingy kind/cruel guilty/innocent
 """
 
 # -- a new statement that says itself that something changed
@@ -139,7 +163,10 @@ INTENTIONS = _words(
 LIKE = "likes? loves? enjoys? prefers? adores? favou?rs? appreciates?"
 DISLIKE = "dislikes? hates? loathes? detests? avoids?"
 # Before `like` these make it another word: `looks like`, `would like`.
-NO_LIKING = _words("is are was were be am who that look looks sound sounds feel feels seem seems would should could")
+NO_LIKING = _words(
+    """is are was were be am who that look looks looked sound sounds sounded feel feels felt
+    seem seems seemed would should could"""
+)
 
 # -- attributes whose value is the thing itself, one at a time: a second value is a change, not an addition
 SINGLE = _words(
@@ -198,21 +225,59 @@ RIVALS = {
     "test runner": "pytest|nose|unittest|jest|vitest|mocha",
 }
 # What is said of the kind is said of each member: where there is no person, there is no man.
-IS_A = {
-    "boy": "child person",
-    "girl": "child person",
-    "man": "person",
-    "woman": "person",
-    "child": "person",
-    "baby": "child person",
-    "dog": "animal",
-    "cat": "animal",
-    "horse": "animal",
-    "bird": "animal",
-    "car": "vehicle",
-    "truck": "vehicle",
-    "bus": "vehicle",
-}
+KINDS_OF_THINGS = """
+    person: man woman child baby boy girl someone somebody anyone anybody policeman policewoman player rider biker
+        cyclist runner swimmer surfer skater skier driver worker cook chef singer dancer musician teacher student
+        soldier climber hiker hunter fisherman athlete actor artist customer colleague friend neighbour
+        brother sister mother father husband wife son daughter uncle aunt cousin grandmother grandfather
+    child: boy girl baby toddler infant teenager son daughter
+    man: father husband brother son uncle grandfather policeman fisherman businessman king
+    woman: mother wife sister daughter aunt grandmother policewoman businesswoman queen
+    animal: dog cat horse bird fish cow sheep goat pig rabbit mouse rat monkey lion tiger bear panda elephant rhino
+        giraffe zebra deer squirrel hamster turtle snake frog duck chicken hen parrot kangaroo lemur puppy kitten
+        insect bee whale dolphin shark wolf fox camel donkey
+    pet: dog cat hamster parrot rabbit goldfish
+    bird: duck chicken hen parrot eagle owl pigeon penguin swan
+    vehicle: car truck lorry bus van taxi sedan tractor motorcycle bicycle scooter train tram boat ship
+    car: sedan taxi jeep
+    boat: ship canoe kayak yacht ferry raft
+    food: pizza bread meat cheese rice pasta noodle soup salad egg sandwich burger cake cookie fruit vegetable potato
+        carrot onion tomato pepper banana apple orange fish chicken steak bacon beef pork cereal corn
+    meat: chicken steak bacon beef pork ham lamb turkey sausage
+    fruit: apple banana orange pear grape lemon melon peach cherry strawberry mango
+    vegetable: potato carrot onion tomato pepper cucumber broccoli cabbage lettuce garlic bean pea spinach leek okra
+    drink: water coffee tea juice milk beer wine soda lemonade cocoa
+    instrument: guitar piano violin flute drum trumpet cello harp saxophone keyboard clarinet harmonica
+    furniture: table chair sofa bed desk bench cupboard shelf wardrobe
+    clothes: shirt dress coat jacket trousers jeans skirt hat cap shoe sock glove scarf sweater suit uniform
+    sport: football soccer basketball baseball tennis cricket rugby golf hockey volleyball swimming skiing
+    weapon: gun pistol rifle knife sword bow
+    gun: pistol rifle revolver shotgun
+    flower: rose tulip lily daisy sunflower
+    plant: tree flower bush grass
+    tool: hammer saw drill screwdriver wrench axe
+    building: house church tower school hospital barn castle temple
+"""
+# A denial does not tell these apart: who mows no lawn mows no grass. Too loose to call two memories the same.
+NEAR_GROUPS = """
+    lawn grass field meadow; beach shore coast seaside; pan skillet frypan; cup mug; bag sack backpack; path trail track
+    hurdle barrier obstacle fence; street road roadway highway lane avenue; ship boat; gun pistol; hill slope mountain
+    hit strike whack spank punch slap smack; throw toss hurl fling; leap jump hop bounce; run sprint jog race dash
+    walk stroll wander march stride pace wade; cut slice chop dice carve trim; peel pare; mix stir blend whisk
+    grab catch seize; hold carry grip clutch; put place lay set; pour spill; sprinkle scatter; smear spread
+    guard defend protect; brush comb groom; feed nourish; float drift; clean wash rinse scrub wipe; break smash shatter
+    fit fix attach fasten; perform play strum; talk speak chat converse lecture; shout yell scream; look watch stare
+    view observe gaze; follow chase pursue; stack pile; swim dive; crawl creep slide; climb scale ascend; splash spray
+    squirt; drive ride travel steer; eat munch gnaw chew devour nibble; drink sip gulp; sleep nap rest doze; cook
+    prepare fry boil grill roast; operate use run; take part participate compete; smile grin laugh; weep cry sob
+    stuffed toy; group crowd bunch team; game match; crowd audience; picture photo image; paper sheet
+    rock stone boulder; basketball ball; bunny rabbit; kid child; block slab; jersey shirt uniform; empty vacant
+    silent quiet mute; wear dress
+"""
+# Before `of` these measure, and mean what follows: `a piece of bread`, `a group of people`.
+MEASURES = _words(
+    "piece bit slice group bunch couple pair number lot set kind sort type part bowl cup glass crowd team"
+)
 
 # -- when, where and for what something holds
 
@@ -237,7 +302,7 @@ SITUATION = re.compile(
     |\b(?:in|on|for)\s(?:prod(?:uction)?|staging|dev(?:elopment)?|testing|ci|python|go|rust|java|javascript|typescript)\b
     |\b(?:before|after)\s(?:the\s)?\w+
     |\bproject\s[\w.-]+|\bwhen\s[\w ]{3,30}|\bwhile\s(?:travell?ing|working|driving|coding|at\s\w+)
-    |早上|上午|中午|下午|晚上|周末|在家|工作时|上班时""",
+    |(?:早上|上午|中午|下午|晚上)(?!\d|[一二三四五六七八九十两]+[点點])|周末|在家|工作时|上班时""",
     re.VERBOSE,
 )
 

@@ -103,6 +103,22 @@ class Pair:
             or words & lexicon.INTENTIONS
         )
 
+    @cached_property
+    def moved(self) -> bool:
+        """A word stands after another preposition: `from Ulm`, `to Ulm`."""
+        old, new = self.old.places, self.new.places
+        return any(old[word].isdisjoint(new[word]) for word in old.keys() & new.keys())
+
+    @property
+    def misplaced(self) -> bool:
+        """Something is in another place, or one counts what the other counts otherwise: `one hand`, `both hands`."""
+        counted, counts = self.old.quantifiers, self.new.quantifiers
+        return self.moved or bool(counted and counts and counted != counts)
+
+    @property
+    def other_doings(self) -> bool:
+        return bool(self.old.doings and self.new.doings) and self.old.doings != self.new.doings
+
     @property
     def values_differ(self) -> bool:
         """Numbers or names differ on both sides."""

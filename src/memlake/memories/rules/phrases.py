@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
@@ -23,7 +24,12 @@ NAME = re.compile(r"(?<=[a-z] )(A|US|IT|OR|IN|ME|WHO)(?![\w'])")
 NONE = re.compile(r"\b(to|in|on|at|with|from|under|as) none\b(?! of)")
 # No word is split by spaces in these scripts, so each character is one.
 UNSPACED = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\u0e00-\u0e7f])")
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=\S)|[\u3002\n]+|(?<=[\u3040-\u9fff][!?])")
+# `e-mail`, `log-in`, `set-up` are `email`, `login`, `setup`.
+HYPHENED = re.compile(r"\b([a-z]{1,3})-(?=[a-z]{2})")
+GROUPED = re.compile(r"(?<=\d),(?=\d{3}\b)")  # 1,000,000
+SENTENCE_END = re.compile(
+    r"(?<![DMS][rst]\.)(?<!Mrs\.)(?<!Prof\.)(?<!e\.g\.)(?<=[.!?])\s+(?=\S)|[\u3002\n]+|(?<=[\u3040-\u9fff][!?])"
+)
 # Quotation marks in one form, and powers kept: normalising alone makes `10\u00b2` into `102`.
 FORMS = {0x2018: "'", 0x2019: "'"} | {
     ord(power): f"^{n}" for n, power in enumerate("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
@@ -82,6 +88,21 @@ class Phrase:
         return frozenset(_situations(self.text.lower()))
 
     @cached_property
+    def places(self) -> dict[str, set[str]]:
+        """The prepositions that each word of meaning stands after: `into the tunnel`, `past the tunnel`."""
+        return _find_places(self.words)
+
+    @cached_property
+    def doings(self) -> frozenset[str]:
+        """What is being done, as stems; `being boiled` is another doing than `is boiling`, unless it says by whom."""
+        return frozenset(_find_doings(self.words))
+
+    @cached_property
+    def quantifiers(self) -> frozenset[str]:
+        """`one hand`, `both hands`, `all`, `half`."""
+        return lexicon.QUANTIFIERS & frozenset(self.words)
+
+    @cached_property
     def without_dates(self) -> Phrase:
         """The same without the days it names."""
         return Phrase(lexicon.DATE.sub("", self.text))
@@ -112,6 +133,7 @@ def plain(text: str) -> str:
 
 def _words(text: str) -> Iterator[str]:
     spaced = NONE.sub(r"\1 namenone", NAME.sub(r"name\1", text).lower().replace("-free", " without"))
+    spaced = GROUPED.sub("", HYPHENED.sub(r"\1", spaced))
     if not spaced.isascii():
         spaced = UNSPACED.sub(r" \1 ", spaced)
     for word in WORD.findall(spaced):
@@ -148,6 +170,30 @@ def _active(words: tuple[str, ...]) -> tuple[str, ...]:
 def negations(words: tuple[str, ...]) -> int:
     pairs = zip(words, (*words[1:], ""), strict=False)
     return sum(word in lexicon.NEGATIONS and after not in lexicon.NOT_NEGATED for word, after in pairs)
+
+
+def _find_places(words: tuple[str, ...]) -> dict[str, set[str]]:
+    """Nothing for what stands after none, as the object of a verb; `of` goes with the word before it."""
+    found: dict[str, set[str]] = {}
+    place = ""
+    for word in words:
+        if word in lexicon.PLACES:
+            place = lexicon.PLACES[word]
+        elif word in lexicon.FUNCTION_WORDS:
+            place = place if word in lexicon.DETERMINERS or word in {"and", "or"} else ""
+        else:
+            place = "" if word.endswith("ing") else place
+            found.setdefault(stem(word), set()).add(place)
+    return found
+
+
+def _find_doings(words: tuple[str, ...]) -> Iterator[str]:
+    by = "by" in words
+    for before, word in itertools.pairwise(word for word in words if not word.endswith("ly")):
+        if before == "being":
+            yield stem(word) if by else f"{stem(word)} done"
+        elif (before in BE or before == "and") and word.endswith("ing") and word != "being":
+            yield stem(word)
 
 
 def _find_number(words: tuple[str, ...]) -> tuple[tuple[str, ...], str] | None:
@@ -192,7 +238,8 @@ def _cut(word: str) -> str:
     for ending in ("ing", "ed"):
         root = word.removesuffix(ending)
         if root != word and len(root) > 2 and VOWEL.search(root):
-            word = root[:-1] if root[-1] == root[-2] and root[-1] not in "lsz" else root
+            doubled = len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz"
+            word = root[:-1] if doubled else root
             break
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
