@@ -66,6 +66,7 @@ PARTS = {
             "tests/memories/test_sent_repo.py",
         ),
     ),
+    "agents": Part("coding agents that are slow to start", ("tests/cli/hook/test_real_clients.py",)),
     "purges": Part("markers that a purge must leave nowhere", _reliability("purge", "markers")),
     "threads": Part("threads that share a repo, ways to end a process, a soak", ("tests/threads",)),
     "laws": Part(

@@ -1,4 +1,4 @@
-"""Settings files of other programs, JSON or TOML: one entry changed at a time, the rest kept, never left broken.
+"""Settings files of other programs: one entry of JSON or TOML changed at a time, the rest kept, never left broken.
 
 `apply_change` is pure: text in, text out. `write` keeps a copy of what it replaces. Knows no program and no entry.
 """
@@ -36,6 +36,11 @@ def plan(path: Path, change: Change) -> Plan:
     """What a change would make of a file. A file that cannot be read is an error, and stays as it is."""
     old = _read(path)
     return Plan(path, old, apply_change(old or "", path, change))
+
+
+def plan_text(path: Path, text: str) -> Plan:
+    """The plan for a file that holds nothing but ours."""
+    return Plan(path, _read(path), text)
 
 
 def apply_change(text: str, path: Path, change: Change) -> str:
@@ -81,6 +86,14 @@ def write(plan: Plan) -> Path | None:
         new.unlink(missing_ok=True)
         raise Unavailable(f"{plan.path} could not be written: {error.strerror}. It was not changed.") from error
     return kept
+
+
+def remove(path: Path) -> None:
+    """Delete a file in which nothing is left that is not ours."""
+    try:
+        path.unlink()
+    except OSError as error:
+        raise Unavailable(f"{path} could not be removed: {error.strerror}. It was not changed.") from error
 
 
 def _free_name(path: Path) -> Path:

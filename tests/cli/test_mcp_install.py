@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from memlake.programs import HOOKED
 from tests.cli.conftest import Run
 
 Process = Callable[..., "subprocess.CompletedProcess[bytes]"]
@@ -24,6 +25,7 @@ FILES = {
     "vscode": (".vscode/mcp.json", "servers"),
     "gemini": (".gemini/settings.json", "mcpServers"),
     "opencode": ("opencode.json", "mcp"),
+    "copilot": (".github/mcp.json", "mcpServers"),
 }
 
 
@@ -59,7 +61,8 @@ def test_each_client_gets_an_entry_that_names_nothing_of_this_machine(run: Run, 
     assert started(entry) == ["memlake", *place, "mcp", "--profile", "lean"]
     assert str(repo) not in (text := (repo / name).read_text()) and sys.prefix not in text
     assert done.lines[0] == f"Added memlake to {repo / name}" and done.lines[1].startswith("Next: ")
-    assert entry.get("type") == {"claude": "stdio", "vscode": "stdio", "opencode": "local"}.get(client)
+    types = {"claude": "stdio", "vscode": "stdio", "opencode": "local", "copilot": "local"}
+    assert entry.get("type") == types.get(client)
 
 
 @pytest.mark.parametrize("client", FILES)
@@ -225,7 +228,7 @@ def test_the_hooks_are_added_once_beside_those_of_others(run: Run, repo: Path) -
     run("hook", "install", "--client", "claude")
     found = read(path)
     assert found["model"] == "x" and found["hooks"]["Stop"][0] == theirs and len(found["hooks"]["Stop"]) == 2
-    assert set(found["hooks"]) == {"SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SessionEnd"}
+    assert set(found["hooks"]) == set(HOOKED["claude"].events.values())
     assert found["hooks"]["Stop"][1]["hooks"][0]["command"] == "memlake hook stop --client claude"
     found["hooks"]["Stop"].append({**theirs, "matcher": "Edit"})
     path.write_text(json.dumps(found))
@@ -255,9 +258,63 @@ def test_a_program_that_is_not_on_the_path_is_warned_of(run: Run, repo: Path, mo
     assert "-m memlake.cli hook stop" in (Path.home() / ".claude/settings.json").read_text()
 
 
-def test_codex_has_a_file_of_hooks_of_its_own(run: Run, repo: Path) -> None:
-    run("hook", "install", "--client", "codex")
-    assert set(read(repo / ".codex/hooks.json")["hooks"]) == {"SessionStart", "UserPromptSubmit", "Stop"}
+@pytest.mark.parametrize("client", HOOKED)
+def test_each_client_gets_its_hooks_once_and_loses_them_alone(run: Run, repo: Path, client: str, home: Path) -> None:
+    hooks = HOOKED[client]
+    for scope, folder in (("project", repo), ("user", home)):
+        command = ("hook", "install", "--client", client, "--scope", scope)
+        path = folder / hooks.files[scope].removeprefix("~/")
+        if path.suffix == ".json":
+            path.parent.mkdir(parents=True)
+            path.write_text('{"theme": "dark"}')
+        assert str(path) in run(*command, "--dry-run").lines[0] and (
+            "theme" in path.read_text() if path.exists() else 1
+        )
+        run(*command)
+        text = path.read_text()
+        assert all(f"hook {event} --client {client}" in text for event in hooks.events) or hooks.form == "plugin"
+        assert (sys.prefix in text or str(repo) in text) == (scope == "user")
+        assert "already" in run(*command).out and path.read_text() == text
+        run("hook", "uninstall", "--client", client, "--scope", scope)
+        assert path.exists() == (path.suffix == ".json") and (not path.exists() or read(path)["theme"] == "dark")
+        assert "does not have the hooks" in run("hook", "uninstall", "--client", client, "--scope", scope, code=1).err
+
+
+def test_hooks_are_listed_as_each_client_lists_them(run: Run, repo: Path) -> None:
+    for client in HOOKED:
+        run("hook", "install", "--client", client)
+    codex = read(repo / ".codex/hooks.json")["hooks"]["SessionEnd"]
+    assert codex == [
+        {"hooks": [{"type": "command", "command": "memlake hook session-end --client codex", "timeout": 3}]}
+    ]
+    gemini = read(repo / ".gemini/settings.json")["hooks"]
+    assert gemini["PreCompress"][0]["matcher"] == "manual" and gemini["AfterAgent"][0]["hooks"][0]["timeout"] == 10_000
+    copilot = read(repo / ".github/hooks/memlake.json")
+    entry = {"type": "command", "command": "memlake hook stop --client copilot", "timeoutSec": 10}
+    assert copilot["version"] == 1 and copilot["hooks"]["agentStop"] == [entry]
+    assert 'const PROGRAM = ["memlake"]\n' in (repo / ".opencode/plugins/memlake.js").read_text()
+
+
+def test_a_file_of_ours_goes_when_nothing_else_is_in_it(run: Run, repo: Path) -> None:
+    path = repo / ".github/hooks/memlake.json"
+    run("hook", "install", "--client", "copilot")
+    run("hook", "uninstall", "--client", "copilot")
+    assert not path.exists()
+    theirs = {"type": "command", "bash": "echo hi"}
+    path.write_text(json.dumps({"version": 1, "hooks": {"agentStop": [theirs]}}))
+    run("hook", "install", "--client", "copilot")
+    assert len(read(path)["hooks"]["agentStop"]) == 2
+    run("hook", "uninstall", "--client", "copilot")
+    assert read(path) == {"version": 1, "hooks": {"agentStop": [theirs]}}
+
+
+def test_a_plugin_that_is_not_ours_stays(run: Run, repo: Path) -> None:
+    path = repo / ".opencode/plugins/memlake.js"
+    path.parent.mkdir(parents=True)
+    path.write_text("export const Mine = async () => ({})\n")
+    for verb in ("install", "uninstall"):
+        assert "is not the plugin of memlake" in run("hook", verb, "--client", "opencode", code=128).err
+    assert path.read_text().startswith("export const Mine")
 
 
 @pytest.mark.parametrize("broken", ["{", '{"hooks": []}', '{"hooks": {"Stop": {}}}'])

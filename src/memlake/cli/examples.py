@@ -160,7 +160,9 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "hook pre-compact": ("memlake hook pre-compact --client claude",),
     "hook stop": ("memlake hook stop --client claude",),
     "hook session-end": ("memlake hook session-end --client claude",),
-    "hook install": ("memlake hook install --client claude --dry-run",),
+    "hook subagent-start": ("memlake hook subagent-start --client claude",),
+    "hook subagent-stop": ("memlake hook subagent-stop --client claude",),
+    "hook install": ("memlake hook install --client claude --dry-run", "memlake hook install --client opencode"),
     "hook uninstall": ("memlake hook uninstall --client claude",),
 }
 

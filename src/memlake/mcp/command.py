@@ -9,16 +9,17 @@ from typing import Any
 
 import click
 
-from memlake import config, dotfiles, projects
+from memlake import config, dotfiles, programs, projects
 from memlake.dotfiles import Plan
 from memlake.errors import Nothing, Unavailable
-from memlake.mcp import install as clients
-from memlake.mcp.install import CLIENTS, PROFILE, PROFILES
+from memlake.mcp import install as entries
+from memlake.mcp.install import PROFILE, PROFILES
+from memlake.programs import SERVED
 
 _SDK = ("mcp", "mcp_types", "anyio")
-_client = click.option("--client", "name", type=click.Choice(list(CLIENTS)), required=True, help="Which client.")
+_client = click.option("--client", "name", type=click.Choice(list(SERVED)), required=True, help="Which client.")
 _scope = click.option(
-    "--scope", type=click.Choice(clients.SCOPES), help="For this project (the default), or for all your projects."
+    "--scope", type=click.Choice(programs.SCOPES), help="For this project (the default), or for all your projects."
 )
 _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the new file, and write nothing.")
 
@@ -77,10 +78,10 @@ def _load(module: str) -> Any:
 @_dry_run
 def install(name: str, scope: str | None, profile: str, dry_run: bool) -> None:
     """Add the server to the settings file of a client. The rest of the file stays. Running it again changes nothing."""
-    client, root = CLIENTS[name], config.find_repo()
-    path = clients.file_of(client, scope, root or Path.cwd(), Path.home())
-    command = clients.command_of(client, scope, root, profile)
-    plan = dotfiles.plan(path, clients.add_server(client, command, path))
+    server, root = SERVED[name], config.find_repo()
+    path = programs.find_file(name, server.files, scope, root or Path.cwd())
+    command = entries.command_of(server, scope, root, profile)
+    plan = dotfiles.plan(path, entries.add_server(server, command, path))
     if dry_run:
         click.echo(f"{path} would be:\n{plan.new}", nl=False)
         return
@@ -89,8 +90,8 @@ def install(name: str, scope: str | None, profile: str, dry_run: bool) -> None:
         return
     click.echo(_write(plan, "Added memlake to"))
     dotfiles.warn_if_missing(command[0])
-    click.echo(f"Next: {client.then}")
-    if scope != "user" and "project" in client.files and (place := projects.describe_place()):
+    click.echo(f"Next: {server.then}")
+    if scope != "user" and "project" in server.files and (place := projects.describe_place()):
         click.echo(place)
 
 
@@ -100,9 +101,9 @@ def install(name: str, scope: str | None, profile: str, dry_run: bool) -> None:
 @_dry_run
 def uninstall(name: str, scope: str | None, dry_run: bool) -> None:
     """Remove memlake from the settings file of a client. The rest of the file stays."""
-    client = CLIENTS[name]
-    path = clients.file_of(client, scope, config.find_repo() or Path.cwd(), Path.home())
-    plan = dotfiles.plan(path, clients.remove_server(client, path))
+    server = SERVED[name]
+    path = programs.find_file(name, server.files, scope, config.find_repo() or Path.cwd())
+    plan = dotfiles.plan(path, entries.remove_server(server, path))
     if plan.old is None or not plan.changes:
         raise Nothing(f"{path} does not have memlake. Nothing was changed.")
     if dry_run:

@@ -16,7 +16,7 @@ import pytest
 
 import memlake as ml
 from memlake import config
-from memlake.cli.hook import events
+from memlake.cli.hook import clients, events
 from memlake.memories.memories import Draft
 from memlake.memories.search import Query
 from memlake.repo import open_narrow
@@ -196,8 +196,9 @@ def test_a_transcript_of_codex_is_read_too(tmp_path: Path) -> None:
     said = [{"type": "output_text", "text": "Done it."}]
     row = {"type": "response_item", "payload": {"type": "message", "role": "assistant", "content": said}}
     (tmp_path / "t.jsonl").write_text(json.dumps(row) + "\n")
-    assert events.last_message(str(tmp_path / "t.jsonl")) == "Done it."
-    assert events.last_message(str(tmp_path)) is events.last_message(None) is events.last_message("/dev/zero") is None
+    assert clients.last_message(str(tmp_path / "t.jsonl")) == "Done it."
+    for nothing in (str(tmp_path), None, "/dev/zero"):
+        assert clients.last_message(nothing) is None
 
 
 def test_long_messages_are_cut_and_secrets_left_out(hook: Hook, run: Run, repo: Path) -> None:

@@ -12,28 +12,27 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from memlake import config, memories, nofollow, projects
+from memlake.cli.hook import clients
+from memlake.cli.hook.clients import Given
 from memlake.defaults import Settings
 from memlake.errors import Error
 from memlake.memories import record
 from memlake.memories.record import Memory
 from memlake.objects import layout
+from memlake.programs import Program
 from memlake.repo import open_for_memories, open_narrow, open_repo
 
 if TYPE_CHECKING:
     from memlake.memories.hook_search import Narrow
 
-Given = Mapping[str, Any]
 SECONDS = 1.5  # after which a hook ends, done or not, where MEMLAKE_HOOK_SECONDS does not say
-AGENTS = {"claude": "claude-code"}  # as the client names itself to an MCP server
-_INPUT = 8 << 20  # bytes of input that are read
-_TAIL = 512 << 10  # bytes of a transcript that are read, from its end
 _EPISODE = 4000  # characters of a message that are kept
 _SHOWN = 400  # characters of a memory that are shown
 _ROOM = 4000  # characters of all that are shown
@@ -55,9 +54,10 @@ def run(event: str, client: str) -> None:
     late.daemon = True
     late.start()
     try:
-        answer = EVENTS[event](_read_input(), client)
-        if answer:
-            sys.stdout.write(json.dumps(answer) + "\n")
+        program = clients.find_program(client)
+        given = _read_input(event, program)
+        if not clients.is_other(program, given) and (told := EVENTS[event](given, program.agent)):
+            sys.stdout.write(json.dumps(clients.shape_context(program, event, told)) + "\n")
             sys.stdout.flush()
     except Exception as error:  # the agent goes on without its memory
         log(event, f"{type(error).__name__}: {error}")
@@ -71,31 +71,40 @@ def _give_up(event: str, seconds: float) -> None:
     os._exit(0)
 
 
-def _read_input() -> Given:
-    given = json.loads(sys.stdin.buffer.read(_INPUT) or b"{}") if not sys.stdin.isatty() else {}
-    given = given if isinstance(given, dict) else {}
+def _read_input(event: str, program: Program) -> Given:
+    data = b"" if sys.stdin.isatty() else sys.stdin.buffer.read(clients.LIMIT + 1)
+    given, wrong = clients.read_given(data, program)
+    if wrong:
+        log(event, f"left out of what {program.name} gave: {', '.join(wrong)}")
     folder = given.get("cwd")
-    if isinstance(folder, str) and os.path.isdir(folder):
+    if folder and os.path.isdir(folder):
         os.chdir(folder)
     return given
 
 
 def log(event: str, problem: str) -> None:
-    """A line for whoever wonders why nothing was remembered; no line if there is no place for it."""
+    """A line for whoever wonders why nothing was remembered; in the personal repo where this one takes none."""
     mask = importlib.import_module("memlake.secrets").mask  # 8 ms that only a failure should cost
-    with suppress(Error, OSError):
-        file = config.repo_folder(projects.find_memory_repo() or config.personal_folder()) / "hooks.log"
-        if file.exists() and file.stat().st_size > _LOG:
-            os.replace(file, file.with_suffix(".log.1"))
-        fd = nofollow.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        with open(fd, "a", encoding="utf-8", errors="backslashreplace") as out:
-            out.write(f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {mask(' '.join(problem.split()))}\n")
+    line = f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')} {event}: {mask(' '.join(problem.split()))}\n"
+    for find in (projects.find_memory_repo, config.personal_folder):
+        with suppress(Error, OSError):
+            if root := find():
+                _append(config.repo_folder(root) / "hooks.log", line)
+                return
+
+
+def _append(file: Path, line: str) -> None:
+    if file.exists() and file.stat().st_size > _LOG:
+        os.replace(file, file.with_suffix(".log.1"))
+    fd = nofollow.open_file(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    with open(fd, "a", encoding="utf-8", errors="backslashreplace") as out:
+        out.write(line)
 
 
 # -- into the agent
 
 
-def session_start(given: Given, _client: str) -> Given | None:
+def session_start(given: Given, _agent: str) -> str:
     """The newest memories of the categories that the setting names, and preferences however they are filed.
 
     Beside those of a project's repo stand the person's own preferences: of the personal repo, and of no project.
@@ -105,7 +114,12 @@ def session_start(given: Given, _client: str) -> Given | None:
         chosen = list(_take_fitting([*newest, *_read_personal("session-start", _newest_preferences)]))
         if narrow and given.get("session_id"):
             narrow.note_given(str(given["session_id"]), chosen, anew=True)
-    return _context("SessionStart", chosen)
+    return _context(chosen)
+
+
+def subagent_start(given: Given, agent: str) -> str:
+    """A sub-agent begins with nothing, so it is told what its session was; of the session that counts as nothing."""
+    return session_start({**given, "session_id": None}, agent)
 
 
 def _newest_preferences(narrow: Narrow) -> list[Memory]:
@@ -135,14 +149,14 @@ def _categories(settings: Settings) -> dict[str, tuple[str, ...]]:
     return {} if "*" in names else {"categories": names, "types": ("preference",)}
 
 
-def prompt(given: Given, _client: str) -> Given | None:
+def prompt(given: Given, _agent: str) -> str:
     """The few memories that share enough words with the prompt and that the session did not write or see before.
 
     What people and agents stored on purpose comes first, so that replies that repeat it do not crowd it out.
     """
     text, session = str(given.get("prompt") or ""), str(given.get("session_id") or "")
     if not text.strip():
-        return None
+        return ""
     with _open_narrow() as narrow:
         known = narrow.read_given(session) if narrow and session else set()
         hits = narrow.search(text[:_EPISODE], _LOOKED) if narrow else []
@@ -153,7 +167,7 @@ def prompt(given: Given, _client: str) -> Given | None:
         chosen = list(islice(_take_fitting([*stored, *said]), _MOST))
         if narrow and session and chosen:
             narrow.note_given(session, chosen)
-    return _context("UserPromptSubmit", chosen)
+    return _context(chosen)
 
 
 @contextmanager
@@ -168,9 +182,8 @@ def _open_narrow() -> Iterator[Narrow | None]:
         yield narrow if narrow.settings.memory_enabled else None
 
 
-def _context(event: str, memories: Sequence[Memory]) -> Given | None:
-    text = "\n".join([_HEAD, *map(_line, memories)])
-    return {"hookSpecificOutput": {"hookEventName": event, "additionalContext": text}} if memories else None
+def _context(memories: Sequence[Memory]) -> str:
+    return "\n".join([_HEAD, *map(_line, memories)]) if memories else ""
 
 
 def _take_fitting(memories: Iterable[Memory]) -> Iterator[Memory]:
@@ -202,21 +215,22 @@ def _line(memory: Memory) -> str:
 # -- from the agent
 
 
-def stop(given: Given, client: str) -> None:
+def stop(given: Given, agent: str) -> None:
     """The last message of a turn becomes an episode; not when a hook already made the agent go on."""
     if not given.get("stop_hook_active"):
-        deposit(given, client)
+        deposit(given, agent)
 
 
-def deposit(given: Given, client: str) -> None:
+def deposit(given: Given, agent: str) -> None:
     """Keep the agent's last message as an episode of its session, unless it was kept just before."""
-    text = given.get("last_assistant_message") or last_message(given.get("transcript_path"))
-    if not isinstance(text, str) or memories.hook_search.says_little(text):
+    path = given.get("agent_transcript_path") or given.get("transcript_path")
+    text = given.get("last_assistant_message") or clients.last_message(path)
+    if not text or memories.hook_search.says_little(text):
         return
     with open_for_memories() as repo:
         narrow = open_narrow(repo)
         if narrow.settings.memory_enabled:
-            narrow.deposit(_episode(_hide_secrets(text, narrow.settings.memory_secrets), given, client))
+            narrow.deposit(_episode(_hide_secrets(text, narrow.settings.memory_secrets), given, agent))
 
 
 def _hide_secrets(text: str, how: str) -> str:
@@ -225,55 +239,28 @@ def _hide_secrets(text: str, how: str) -> str:
     return memories.redact.guard(short, "redact" if how == "warn" else how)[0]
 
 
-def _episode(text: str, given: Given, client: str) -> Memory:
+def _episode(text: str, given: Given, agent: str) -> Memory:
     now = time.time_ns() // 1000
     return Memory(
         layout.new_id(),
         record.check_content(text),
-        record.check_text(AGENTS.get(client, client), "agent_id"),
+        record.check_text(agent, "agent_id"),
         record.check_text(given.get("session_id"), "session_id"),
         memory_type="episode",
         importance=0.3,
         source="agent",
         created_at=now,
         updated_at=now,
-        client=record.check_text(AGENTS.get(client, client), "agent_id"),
+        client=record.check_text(agent, "agent_id"),
     )
 
 
-def last_message(path: object) -> str | None:
-    """The last text an agent wrote, by the end of its transcript; None when there is none."""
-    if not isinstance(path, str) or not os.path.isfile(path):
-        return None
-    with open(Path(path), "rb") as file:
-        file.seek(max(os.path.getsize(path) - _TAIL, 0))
-        lines = file.read(_TAIL).splitlines()
-    return next((text for line in reversed(lines) if (text := _written(line))), None)
-
-
-def _written(line: bytes) -> str:
-    """What an agent says in one line of a transcript: its text parts, without its tools."""
-    try:
-        row = json.loads(line)
-    except ValueError:
-        return ""
-    message = row.get("message") or row.get("payload") if isinstance(row, dict) else None
-    if not isinstance(message, dict) or message.get("role") != "assistant":
-        return ""
-    content = message.get("content")
-    parts = content if isinstance(content, list) else [{"text": content}]
-    texts = [
-        part.get("text")
-        for part in parts
-        if isinstance(part, dict) and part.get("type", "text") in ("text", "output_text")
-    ]
-    return "\n".join(text for text in texts if isinstance(text, str)).strip()
-
-
-EVENTS: dict[str, Callable[[Given, str], Given | None]] = {
+EVENTS: dict[str, Callable[[Given, str], str | None]] = {
     "session-start": session_start,
     "prompt": prompt,
     "stop": stop,
     "session-end": deposit,
     "pre-compact": deposit,
+    "subagent-start": subagent_start,
+    "subagent-stop": stop,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
@@ -10,36 +11,30 @@ from typing import Any
 
 import click
 
-from memlake import config, dotfiles, projects
+from memlake import config, dotfiles, programs, projects
 from memlake.cli.hook import events
-from memlake.dotfiles import Change
+from memlake.dotfiles import Change, Plan
 from memlake.errors import InvalidInput, Nothing
+from memlake.programs import HOOKED, Hooks
 
-_CLIENTS = {
-    "claude": (".claude/settings.json", ("session-start", "prompt", "pre-compact", "stop", "session-end")),
-    "codex": (".codex/hooks.json", ("session-start", "prompt", "stop")),
-}
-_NAMES = {
-    "session-start": "SessionStart",
-    "prompt": "UserPromptSubmit",
-    "pre-compact": "PreCompact",
-    "stop": "Stop",
-    "session-end": "SessionEnd",
-}
 _HELP = {
     "session-start": "Print the newest preferences, conventions and learnings (setting hook.categories) as context.",
     "prompt": "Print the memories that a prompt is about as context.",
     "pre-compact": "Store the agent's last message before its context is cut.",
     "stop": "Store the agent's last message as an episode of its session.",
     "session-end": "Store the agent's last message, unless `stop` did.",
+    "subagent-start": "Print for a sub-agent what a session starts with.",
+    "subagent-stop": "Store the last message of a sub-agent.",
 }
 _OURS = re.compile(r"memlake(\.cli)? hook [a-z-]+")
+_PLUGIN = Path(__file__).with_name("opencode.js")
+_PROGRAM = 'const PROGRAM = ["memlake"]'  # the line of the plugin that says how we are started
 _client = click.option(
-    "--client", type=click.Choice(list(_CLIENTS)), default="claude", show_default=True, help="Which agent."
+    "--client", type=click.Choice(list(HOOKED)), default="claude", show_default=True, help="Which agent."
 )
 _scope = click.option(
     "--scope",
-    type=click.Choice(["project", "user"]),
+    type=click.Choice(programs.SCOPES),
     default="project",
     show_default=True,
     help="For this project, or for all your projects.",
@@ -47,7 +42,16 @@ _scope = click.option(
 _dry_run = click.option("-n", "--dry-run", is_flag=True, help="Print the new file, and write nothing.")
 
 
-@click.group()
+class _Events(click.Group):
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """An event that we do not know must not be an error to an agent that gives it, but to a person who types it."""
+        if self.get_command(ctx, args[0]) is None and "--client" in args and not sys.stdin.isatty():
+            events.log(args[0], "this event is not known, so nothing was told or kept.")
+            ctx.exit(0)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=_Events)
 def hook() -> None:
     """Bring memories into a coding agent, and store what it says. An event reads JSON and always exits with 0."""
 
@@ -60,7 +64,7 @@ def _add_event(event: str) -> None:
         events.run(event, client)
 
 
-for _event in _NAMES:
+for _event in events.EVENTS:
     _add_event(_event)
 
 
@@ -69,19 +73,18 @@ for _event in _NAMES:
 @_scope
 @_dry_run
 def install(client: str, scope: str, dry_run: bool) -> None:
-    """Add the hooks to the settings file of an agent. The rest of the file stays. Running it again changes nothing."""
-    path = _file(client, scope)
-    program = shlex.quote(sys.executable) + " -m memlake.cli" if scope == "user" else "memlake"
-    plan = dotfiles.plan(path, add_hooks(client, path, program))
+    """Add the hooks to the settings of an agent. The rest of them stays. Running it again changes nothing."""
+    hooks = HOOKED[client]
+    plan = _plan_install(client, scope)
     if dry_run:
-        click.echo(f"{path} would be:\n{plan.new}", nl=False)
+        click.echo(f"{plan.path} would be:\n{plan.new}", nl=False)
     elif not plan.changes:
-        click.echo(f"{path} already has the hooks. Nothing was changed.")
+        click.echo(f"{plan.path} already has the hooks. Nothing was changed.")
     else:
         kept = dotfiles.write(plan)
-        click.echo(f"Added the hooks to {path}" + (f" (before: {kept.name})" if kept else ""))
-        dotfiles.warn_if_missing(shlex.split(program)[0])
-        click.echo(f"Next: start `{client}` here. Errors are written to .memlake/hooks.log.")
+        click.echo(f"Added the hooks to {plan.path}" + (f" (before: {kept.name})" if kept else ""))
+        dotfiles.warn_if_missing(_command(scope)[0])
+        click.echo(f"Next: {hooks.then} Errors are written to .memlake/hooks.log.")
         if scope == "project" and (place := projects.describe_place()):
             click.echo(place)
 
@@ -90,68 +93,102 @@ def install(client: str, scope: str, dry_run: bool) -> None:
 @_client
 @_scope
 def uninstall(client: str, scope: str) -> None:
-    """Remove the hooks from the settings file of an agent. The rest of the file stays."""
+    """Remove the hooks from the settings of an agent. The rest of them stays."""
     path = _file(client, scope)
-    plan = dotfiles.plan(path, remove_hooks(path))
+    if HOOKED[client].form == "plugin":
+        plan = dotfiles.plan_text(path, "")
+        _check_ours(plan)
+    else:
+        plan = dotfiles.plan(path, remove_hooks(HOOKED[client], path))
     if plan.old is None or not plan.changes:
         raise Nothing(f"{path} does not have the hooks. Nothing was changed.")
-    kept = dotfiles.write(plan)
+    kept = None
+    if path.stem == "memlake" and plan.new.strip() in ("", "{}"):
+        dotfiles.remove(path)
+    else:
+        kept = dotfiles.write(plan)
     click.echo(f"Removed the hooks from {path}" + (f" (before: {kept.name})" if kept else ""))
 
 
 def _file(client: str, scope: str) -> Path:
-    folder = Path.home() if scope == "user" else config.find_repo() or Path.cwd()
-    return folder / _CLIENTS[client][0]
+    return programs.find_file(client, HOOKED[client].files, scope, config.find_repo() or Path.cwd())
+
+
+def _command(scope: str) -> list[str]:
+    """How an agent starts us. A team commits a project's file, so nothing of this machine stands in it."""
+    return [sys.executable, "-m", "memlake.cli"] if scope == "user" else ["memlake"]
+
+
+def _plan_install(client: str, scope: str) -> Plan:
+    path = _file(client, scope)
+    if HOOKED[client].form != "plugin":
+        return dotfiles.plan(path, add_hooks(client, path, shlex.join(_command(scope))))
+    text = _PLUGIN.read_text(encoding="utf-8")
+    plan = dotfiles.plan_text(path, text.replace(_PROGRAM, f"const PROGRAM = {json.dumps(_command(scope))}"))
+    _check_ours(plan)
+    return plan
+
+
+def _check_ours(plan: Plan) -> None:
+    if plan.old and _PLUGIN.read_text(encoding="utf-8").split("\n")[0] != plan.old.split("\n")[0]:
+        raise InvalidInput(f"{plan.path} is not the plugin of memlake. It was not changed.")
 
 
 def add_hooks(client: str, path: Path, program: str) -> Change:
-    """The change that adds one hook for each event, in place of an older one of ours.
-
-    In a project's file, which a team commits, `program` is just `memlake`; in the user's it is this interpreter.
-    """
+    """The change that adds one hook for each event, in place of an older one of ours."""
+    hooks = HOOKED[client]
 
     def change(document: Any) -> None:
+        if hooks.form == "commands":
+            document.setdefault("version", 1)
         table = dotfiles.section(document, "hooks", path)
-        for event in _CLIENTS[client][1]:
-            command = f"{program} hook {event} --client {client}"
-            group = {"hooks": [{"type": "command", "command": command, "timeout": 10}]}
-            groups = _groups(table, _NAMES[event], path)
-            if group not in groups:
-                table[_NAMES[event]] = [*_others(groups), group]
+        for event, name in hooks.events.items():
+            command = {"type": "command", "command": f"{program} hook {event} --client {client}", **hooks.timeout}
+            matcher = {"matcher": hooks.matchers[event]} if event in hooks.matchers else {}
+            entry = command if hooks.form == "commands" else {**matcher, "hooks": [command]}
+            entries = _entries(table, name, path)
+            if entry not in entries:
+                table[name] = [*_others(entries), entry]
 
     return change
 
 
-def remove_hooks(path: Path) -> Change:
+def remove_hooks(hooks: Hooks, path: Path) -> Change:
     def change(document: Any) -> None:
         table = document.get("hooks", {})
-        there = {name: _groups(table, name, path) for name in _NAMES.values() if name in table}
-        ours = {name: _others(groups) for name, groups in there.items() if _others(groups) != groups}
+        there = {name: _entries(table, name, path) for name in hooks.events.values() if name in table}
+        ours = {name: _others(entries) for name, entries in there.items() if _others(entries) != entries}
         table.update(ours)
         for name in (name for name, rest in ours.items() if not rest):
             del table[name]
         if ours and not table:
             del document["hooks"]
+            if hooks.form == "commands" and document == {"version": 1}:
+                document.clear()
 
     return change
 
 
-def _groups(table: Any, name: str, path: Path) -> list[Any]:
-    groups = table.get(name, [])
-    if not isinstance(groups, list):
+def _entries(table: Any, name: str, path: Path) -> list[Any]:
+    entries = table.get(name, [])
+    if not isinstance(entries, list):
         raise InvalidInput(f"{path} has `hooks.{name}`, which is not a list. It was not changed.")
-    return groups
+    return entries
 
 
-def _others(groups: list[Any]) -> list[Any]:
-    """Groups without hooks of ours; one that only held ours is gone."""
+def _is_ours(hook: Any) -> bool:
+    return isinstance(hook, dict) and bool(_OURS.search(str(hook.get("command", ""))))
+
+
+def _others(entries: list[Any]) -> list[Any]:
+    """Entries, hooks and groups of them, without hooks of ours; a group that only held ours is gone."""
     kept = []
-    for group in groups:
-        hooks = group.get("hooks") if isinstance(group, dict) else None
+    for entry in entries:
+        hooks = entry.get("hooks") if isinstance(entry, dict) else None
         if not isinstance(hooks, list):
-            kept.append(group)
+            kept += [] if _is_ours(entry) else [entry]
             continue
-        rest = [one for one in hooks if not (isinstance(one, dict) and _OURS.search(str(one.get("command", ""))))]
+        rest = [hook for hook in hooks if not _is_ours(hook)]
         if rest or not hooks:
-            kept.append(group if rest == hooks else {**group, "hooks": rest})
+            kept.append(entry if rest == hooks else {**entry, "hooks": rest})
     return kept
