@@ -364,6 +364,25 @@ def test_what_was_merged_keeps_both_as_they_were_said(memories: Memories) -> Non
     assert memories.restore(both.memory_id, memories.list_decided()[0].version).content == said[0]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "stands"),
+    [
+        ("User lives in Bern", "I moved to Zurich", ["I moved to Zurich"]),
+        ("The staging port is 8080", "No, it should be 9090", ["The staging port is 9090"]),
+        ("Tests run on Jenkins", "Migrated to GitHub Actions", ["Migrated to GitHub Actions", "Tests run on Jenkins"]),
+    ],
+)
+def test_what_changed_is_found_where_no_word_is_shared(
+    memories: Memories, old: str, new: str, stands: list[str]
+) -> None:
+    memories.remember(Draft(old, "ada", session_id="s"))
+    memories.remember(Draft("Kim plays the cello", "kim", session_id="s"))
+    memories.remember(Draft(new, "ada", session_id="s"))
+    listed = memory_search.list_memories(memories.context, Query(agent_id="ada"))
+    assert sorted(one.content for one in listed) == stands
+    assert len(memories.conflicts()) == len(stands) - 1
+
+
 def test_what_was_purged_or_only_looks_decided_is_not_listed(repo: ml.Repo, memories: Memories) -> None:
     first = memories.remember(Draft("User phone: 1111"))
     memories.remember(Draft("User phone: 2222"))

@@ -16,7 +16,7 @@ from memlake.memories import index_sync, record, search, store, verdicts
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import MEMORY
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, Outcome
-from memlake.memories.rules import Context, Decision, decide, name_rivals
+from memlake.memories.rules import Context, Decision, decide, is_elliptic, name_rivals
 from memlake.memories.search import Query
 from memlake.memories.verdicts import CHANGES, Judge, Verdict, describe_outcome, may_change
 from memlake.named_tuple import NamedTuple
@@ -73,6 +73,7 @@ def _judge_new(context: MemoryContext, new: Memory, judge: Judge | None) -> Verd
         verdicts.judge_pair(store.find(context, hit["memory_id"]), new, hit["why"].get("vectors"), judge)
         for hit in near
     ]
+    met += [verdicts.judge_pair(old, new, judge=judge) for old in _find_last(context, new)]
     return verdicts.choose(new, met)
 
 
@@ -94,6 +95,17 @@ def _find_near(context: MemoryContext, new: Memory) -> list[search.Hit]:
     if named := name_rivals(new.content):  # what is used now and what it replaces may share no word
         found += search.search(context, query._replace(text=named, mode="keyword"))
     return list({hit["memory_id"]: hit for hit in reversed(found)}.values())[::-1]
+
+
+def _find_last(context: MemoryContext, new: Memory) -> list[Memory]:
+    """What the writer said last in this session, if the new one says of nothing else what it should be."""
+    if not new.session_id or not is_elliptic(new.content):
+        return []
+    said = Query(
+        limit=1, agent_id=record.list_own(new.agent_id), session_id=new.session_id, org_id=new.org_id,
+        project=context.list_same(new), user_id=new.user_id,
+    )  # fmt: skip
+    return search.list_memories(context, said)
 
 
 def _carry_out(context: MemoryContext, new: Memory, verdict: Verdict, way: str, since: Since | None) -> Outcome:

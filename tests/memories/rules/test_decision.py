@@ -81,6 +81,8 @@ SPEAKS = [
     ("complementary", "merge", "User stretches before bed", "User rows every Tuesday"),
     ("complementary", "merge", "测试服务器在里昂", "测试服务器的端口是8443"),
     ("fact-unsure", "coexist", "Otto works in the design team", "Otto works in the sales team"),
+    ("change-unsure", "coexist", "User takes the bus to work", "User rides a bike to work again"),
+    ("preference-changed", "conflict", "User likes self-help books", "User likes practical self-help guides"),
     ("superset", "replace", "User has a dog", "User has a dog named Biscuit"),
     ("negation", "conflict", "There is no animal on the lawn", "A goat is on the grass"),
     ("related", "coexist", "Lena mended old clocks", "Lena sold old radios"),
@@ -125,6 +127,9 @@ NEAR_MISSES = [
     ("attribute-value", "User lives in Oslo", "User lives in Oslo, Norway"),
     ("attribute-value", "Lena: see you soon", "Lena: what a day"),
     ("attribute-value", "Tim is tall", "Tim is sad"),
+    ("attribute-value", "错误:第12页在iOS 17上崩溃", "错误:第12页在iOS 18上崩溃"),
+    ("change-unsure", "User takes the bus to work", "Otto rides a bike to work again"),
+    ("preference-changed", "User likes crime novels", "User likes crime films"),
     ("attribute-value", "Someone lives in Oslo", "Someone lives in Lisbon"),
     ("attribute-value", "The dog is asleep", "The dog is brown"),
     ("attribute-value", "User's nickname is Kim", "user's nickname is kim"),
@@ -216,6 +221,72 @@ def test_facts_in_chinese_are_merged_without_saying_the_subject_again() -> None:
     both = decide("测试服务器在里昂", "测试服务器的端口是8443")
     assert both.text == f"测试服务器在里昂{SEMICOLON}端口是8443"
     assert decide(both.text, "测试服务器的端口是9000").text == f"测试服务器在里昂{SEMICOLON}端口是9000"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "stands"),
+    [
+        ("The standup is at 9:30", "No, the standup is at 9:45", "The standup is at 9:45"),
+        ("The standup is at 9:30", "Nope, it should be 9:45", "The standup is at 9:45"),
+        ("The staging port is 8080", "It should be 9090, not 8080", "The staging port is 9090"),
+        ("The default branch is named main", "No, it should be trunk, not main", "The default branch is named trunk"),
+        ("The budget is 20k", "I was wrong, the budget is 25k", "The budget is 25k"),
+        ("The deploy day is Monday", "Not Monday, the deploy day is Friday", "The deploy day is Friday"),
+        ("测试端口是8080", "抱歉,测试端口是8081", "测试端口是8081"),
+        (
+            "The docs are built with Sphinx",
+            "Docs migrated from Sphinx to MkDocs",
+            "Docs migrated from Sphinx to MkDocs",
+        ),
+    ],
+)
+def test_the_fact_is_stored_and_not_the_words_that_led_into_it(old: str, new: str, stands: str) -> None:
+    decision = decide(old, new)
+    assert (decision, decision.text) == ("conflict", stands)
+
+
+@pytest.mark.parametrize(
+    "new", ["No dogs are allowed in the hut", "Well water is tested in the hut", "No-code hut tools"]
+)
+def test_a_fact_that_begins_like_a_correction_is_read_whole(new: str) -> None:
+    decision = decide("Dogs are allowed in the hut", new)
+    assert decision.text in {new, None}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Tests run on Jenkins", "Migrated to GitHub Actions"),
+        ("User commutes by bus", "User rides a bike to the office these days"),
+        ("User works at Initech", "User left Initech"),
+        ("代码托管在GitLab", "已经迁移到GitHub"),
+    ],
+)
+def test_a_change_told_in_other_words_is_kept_and_in_doubt(old: str, new: str) -> None:
+    decision = decide(old, new)
+    assert (decision, decision.rule, decision.is_unsure) == ("coexist", "change-unsure", True)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Use yarn", "Don't use yarn, use pnpm"),
+        ("User wants answers as bullet points", "User wants answers as prose, not bullet points"),
+        ("用户喜欢深色模式", "用户喜欢浅色模式"),
+        ("会议在下午三点", "会议在下午四点"),
+    ],
+)
+def test_what_is_denied_or_swapped_in_one_clause_or_character_is_a_change(old: str, new: str) -> None:
+    assert decide(old, new) == "conflict"
+
+
+def test_a_reason_told_anew_takes_the_place_of_its_first_telling() -> None:
+    told = decide("I like tea. Its smell calms me at night.", "I like tea. The smell calms me and it is cheap.")
+    assert (told, told.rule, told.text) == (
+        "conflict",
+        "preference-retold",
+        "I like tea. The smell calms me and it is cheap.",
+    )
 
 
 def test_an_unrelated_memory_is_added() -> None:

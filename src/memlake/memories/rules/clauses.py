@@ -20,7 +20,11 @@ def settle(pair: Pair, verdict: Verdict, judge: Judge) -> Verdict:
     old, new = split_parts(pair.old), split_parts(pair.new)
     if len(old) > 1 == len(new) and verdict.action in KEPT and verdict.rule != "other-context":
         return _settle_part(pair, verdict, judge)
-    if len(old) == len(new) == 1 or verdict.action in KEPT or verdict.rule in {"same-meaning", "collected"}:
+    if (
+        len(old) == len(new) == 1
+        or verdict.action in KEPT
+        or verdict.rule in {"same-meaning", "collected", "preference-retold"}
+    ):
         return verdict
     if max(len(old), len(new)) > MOST:
         return Verdict("coexist", "many-parts", "Too many facts in one memory to tell which of them it touches.")

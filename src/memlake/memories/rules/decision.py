@@ -6,6 +6,7 @@ fact is worse than a duplicate, so a rule that is unsure keeps both.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +16,14 @@ from memlake.memories.rules.clauses import settle
 from memlake.memories.rules.likes import judge_preference
 from memlake.memories.rules.pairs import Pair, Verdict, part
 from memlake.memories.rules.phrases import READ, Phrase, plain
-from memlake.memories.rules.uses import judge_now_uses
+from memlake.memories.rules.sentences import split_lead_in
+from memlake.memories.rules.uses import judge_change, judge_now_uses
 from memlake.named_tuple import NamedTuple
 
 # The order is part of the meaning: what is known of likings and attributes speaks before single words do.
 RULES = (
     disagree.judge_other_object,
+    disagree.judge_elliptic,
     judge_preference,
     judge_now_uses,
     disagree.judge_attribute,
@@ -32,6 +35,7 @@ RULES = (
     agree.judge_same,
     agree.judge_contained,
     agree.judge_close,
+    judge_change,
     agree.judge_complementary,
 )
 # Said with less than certainty: a person, or a model, may know better.
@@ -46,6 +50,7 @@ UNSURE = {
     "attribute-narrowed",
     "uses-unsure",
     "fact-unsure",
+    "change-unsure",
     "parts-unsure",
     "many-parts",
 }
@@ -81,14 +86,15 @@ class Decision(str):
 def decide(old: str, new: str, context: Context = Context()) -> Decision:  # noqa: B008  a record, never changed
     """What the new memory means for the old one."""
     before, after = plain(old), plain(new)
-    read = unify(before[:READ], after[:READ])
-    pair = Pair(Phrase(before[:READ]), Phrase(read), context.cosine, (context.old, context.new))
+    cue, fact = split_lead_in(after[:READ])
+    read = unify(before[:READ], fact)
+    pair = Pair(Phrase(before[:READ]), Phrase(read), context.cosine, (context.old, context.new), cue)
     elsewhere = disagree.judge_other_context(pair)  # first: the same text is another fact of another user or package
     if elsewhere is None and before.split() == after.split():
         return Decision("skip", rule="same-text", why="The text is the same.")
     if elsewhere is None and max(len(before), len(after)) > READ:
         return _decision(_long(before, after), new)
-    decision = _decision(elsewhere or settle(pair, _judge(pair), _judge_texts), new)
+    decision = _decision(elsewhere or settle(pair, _judge(pair), functools.partial(_judge_texts, cue)), new)
     decision.scores = _scores(pair)
     return decision
 
@@ -97,12 +103,12 @@ def _judge(pair: Pair) -> Verdict:
     return next((verdict for rule in RULES if (verdict := rule(pair))), None) or agree.judge_related(pair)
 
 
-def _judge_texts(old: str, new: str) -> Verdict:
-    return _judge(Pair(Phrase(old), Phrase(new)))
+def _judge_texts(cue: str, old: str, new: str) -> Verdict:
+    return _judge(Pair(Phrase(old), Phrase(new), cue=cue))
 
 
 def _decision(verdict: Verdict, new: str) -> Decision:
-    stands = new if verdict.action in {"replace", "conflict"} else None
+    stands = split_lead_in(new)[1] if verdict.action in {"replace", "conflict"} else None
     return Decision(verdict.action, rule=verdict.rule, why=verdict.why, text=verdict.text or stands)
 
 

@@ -13,7 +13,7 @@ from memlake.memories.rules.agree import collect_values
 from memlake.memories.rules.entail import entails
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import BE, Phrase, as_written, common, stem
-from memlake.memories.rules.sentences import LEAD_IN, Frame, without_lead_in
+from memlake.memories.rules.sentences import LEAD_IN, Frame, find_correction, find_frame
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
 SCOPES = (
@@ -28,7 +28,13 @@ SCOPE_TAGS = {
 }
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
 CASED = frozenset(map(stem, lexicon.CASED))
+FIGURE = re.compile(r"\d[\d.:,/-]*\d|\d")
 OWNER = re.compile(r"\w+(?=['\u2019]s\b)|(?<=用户)\w{1,3}(?=的)")
+CORRECTING = re.compile(
+    r"\bno\b|nope|correct|update|edit|actually|in fact|sorry|wrong|mistake|^not "
+    "|不|错|錯|其实|其實|更正|纠正|糾正|实际|實際|抱歉",
+    re.IGNORECASE,
+)
 FOR_ONE = re.compile(r"\bfor ([A-Z]\w+)")
 ACTS = frozenset(map(stem, lexicon.ACTS))
 DAY = re.compile(r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4}")
@@ -37,6 +43,10 @@ SCOPE = re.compile(r"[\s,(]+(?:but )?(?:only )?(?:for|when|while|during|if|unles
 CJK_WRITTEN = re.compile(
     "(?<=[用以])(?:[中英日法德俄韩泰]|汉|西班牙|葡萄牙|意大利|阿拉伯)[文语語](?=[写寫回答编編记記交提说明])"
 )
+CJK_NUMERALS = frozenset("一二两三四五六七八九十")
+CJK_BEFORE_NAMES = frozenset("第号周週期拜")  # 第三, 周三: which one it is
+CJK_EVENT = re.compile("[了过過]")
+CJK_BEHAVES = re.compile("崩溃|失败|报错|卡死|闪退|出错|崩潰|失敗|報錯")
 CJK_DAY = re.compile("(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[0-9]{1,2}月[0-9]{1,2}[日号號]")
 NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
 
@@ -82,6 +92,26 @@ def _fields(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def judge_elliptic(pair: Pair) -> Verdict | None:
+    """`No, it should be 9090` corrects the value the old one gives; `it should be 9090, not 8080` names it."""
+    found = find_correction(pair.new.text)
+    if found is None or not (pair.cue or found[1] or "should" in pair.new.words):
+        return None
+    value, wrong = found
+    figures = FIGURE.findall(pair.old.text)
+    if not wrong and FIGURE.fullmatch(value) and len(figures) == 1:
+        wrong = figures[0]
+    frame = find_frame(pair.old)
+    if not wrong and frame is not None and frame.single and len(pair.old.sentences) == 1:
+        alike = bool(frame.value.numbers) == bool(Phrase(value).numbers)
+        wrong = frame.value.text if alike else ""
+    told = list(re.finditer(rf"(?<!\w){re.escape(wrong)}(?!\w)", pair.old.text, re.IGNORECASE)) if wrong else []
+    if len(told) != 1:
+        return None
+    text = pair.old.text[: told[0].start()] + value + pair.old.text[told[0].end() :]
+    return Verdict("conflict", "correction", f"It says what {wrong} should be.", text)
 
 
 def judge_attribute(pair: Pair) -> Verdict | None:
@@ -164,7 +194,7 @@ def _restate(pair: Pair, old: Frame, new: Frame) -> str | None:
     said = pair.old.text.rstrip()
     if old.shape == "key" != new.shape and said.endswith(old.value.text):
         return said.removesuffix(old.value.text) + new.value.text
-    return without_lead_in(pair.new.text)
+    return pair.new.text if pair.cue else None
 
 
 def judge_negation(pair: Pair) -> Verdict | None:
@@ -172,13 +202,24 @@ def judge_negation(pair: Pair) -> Verdict | None:
     if not pair.one_denies or pair.other_subject:
         return None
     denied, stated = (pair.old, pair.new) if pair.old.denials else (pair.new, pair.old)
-    if not denied.bag or not entails(stated, denied):
+    if not denied.bag or not (entails(stated, denied) or _instead(stated, denied)):
         return None
     if pair.other_situation:
         return Verdict("coexist", "other-situation", "One denies what the other states, each for its own situation.")
     if _lacks(denied):
         return Verdict("coexist", "negation-unsure", "With and without: each may hold for a case of its own.")
     return Verdict("conflict", "negation", "One denies what the other states.")
+
+
+def _instead(stated: Phrase, denied: Phrase) -> bool:
+    """`prose, not bullet points`, `don't use yarn, use pnpm`: one clause denies what the other text states."""
+    clauses = [Phrase(clause) for clause in re.split(r", (?:but |and )?|; | but ", denied.text)]
+    denying = [clause for clause in clauses if clause.denials and clause.bag]
+    if len(clauses) != 2 or len(denying) != 1:
+        return False
+    other = clauses[0] if clauses[1] is denying[0] else clauses[1]
+    goes_on = other.words[:1] == stated.words[:1] or bool(other.bag & stated.bag) or other.words[:1] == ("use",)
+    return goes_on and not other.numbers and denying[0].bag - LIGHT <= stated.bag and bool(denying[0].bag - LIGHT)
 
 
 def _lacks(denied: Phrase) -> bool:
@@ -189,17 +230,26 @@ def _lacks(denied: Phrase) -> bool:
 
 def judge_correction(pair: Pair) -> Verdict | None:
     """A sentence of the new one says itself that something changed, and speaks of the same thing."""
-    said, cue = next(_list_corrections(pair.new), (pair.new, ""))
+    told = (pair.new, pair.cue.strip(" ,:;.!。")) if CORRECTING.search(pair.cue) else (pair.new, "")
+    said, cue = next(_list_corrections(pair.new), told)
     if not cue or lexicon.CORRECTION.search(pair.old.text.lower()) or _elsewhere(pair) or pair.other_number:
         return None
     old, new = pair.old.bag - LIGHT, said.bag - LIGHT
-    shared, needed = len(old & new), 0.3 if lexicon.EXPLICIT.search(said.text.lower()) else 0.5
+    explicit = lexicon.EXPLICIT.search(f"{pair.cue}{said.text}".lower()) or _names_old(pair.old, said)
+    shared, needed = len(old & new), 0.3 if explicit else 0.5
     # `now` is the weakest cue: half of the longer text must be shared, not of the shorter.
     if not shared or shared < needed * (max if cue == "now" else min)(len(old), len(new)):
         return None
     if _of_another(pair.old, said):
         return Verdict("coexist", "correction-unsure", f'It says "{cue}", but one of them may be of something else.')
-    return Verdict("conflict", "correction", f'It says "{cue}" of the same thing.', without_lead_in(pair.new.text))
+    return Verdict("conflict", "correction", f'It says "{cue}" of the same thing.', pair.new.text if pair.cue else None)
+
+
+def _names_old(old: Phrase, said: Phrase) -> bool:
+    """`from MySQL to Postgres`, where the old one has MySQL."""
+    found = lexicon.FROM_TO.search(said.text)
+    was = Phrase(found["was"] or found["cjk"]).bag if found else frozenset()
+    return bool(was) and was <= old.bag
 
 
 def _of_another(old: Phrase, new: Phrase) -> bool:
@@ -254,9 +304,27 @@ def judge_unspaced(pair: Pair) -> Verdict | None:
     was, came = CJK_WRITTEN.findall(old), CJK_WRITTEN.findall(new)
     if was != came and CJK_WRITTEN.sub("", old) == CJK_WRITTEN.sub("", new) and len(was) == len(came):
         return Verdict("conflict", "swapped-value", f"{'、'.join(was)} became {'、'.join(came)} in the same sentence.")
+    if (swapped := _swap_cjk(old, new)) is not None:
+        return swapped
     was, came = CJK_DAY.findall(old), CJK_DAY.findall(new)
     if was != came and CJK_DAY.sub("", old) == CJK_DAY.sub("", new) and len(was) == len(came):
         return Verdict("coexist", "swapped-unsure", "Another day: it may be one or the other, or both.")
+    return None
+
+
+def _swap_cjk(old: str, new: str) -> Verdict | None:
+    """The same sentence with the opposite of one character, or with another number written as one."""
+    if len(old) != len(new) or len(old) < 5:
+        return None
+    changed = [(was, came) for was, came in zip(old, new, strict=True) if was != came]
+    if len(changed) != 1:
+        return None
+    was, came = changed[0]
+    if any(was in pair and came in pair for pair in lexicon.CJK_OPPOSITES):
+        return Verdict("conflict", "opposite", f"They differ in opposites: {was} / {came}.")
+    at = next(at for at, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
+    if {was, came} <= CJK_NUMERALS and old[at - 1] not in CJK_BEFORE_NAMES and not CJK_EVENT.search(old):
+        return Verdict("conflict", "swapped-value", f"{was} became {came} in the same sentence.")
     return None
 
 
@@ -283,8 +351,9 @@ def judge_swapped(pair: Pair) -> Verdict | None:
 
 def _under_a_version(pair: Pair, number: str) -> bool:
     """`crashes on iOS 17`: how something behaves under one version of a named thing; `uses Python 3.11` is a value."""
-    named = re.search(rf"\b\w*[A-Z]\w* {re.escape(number)}(?![\w.])", pair.old.text)
-    return named is not None and not lexicon.BEHAVES.isdisjoint(pair.old.words)
+    named = re.search(rf"[A-Za-z]*[A-Z][A-Za-z]* {re.escape(number)}(?![A-Za-z0-9_.])", pair.old.text)
+    behaves = not lexicon.BEHAVES.isdisjoint(pair.old.words) or CJK_BEHAVES.search(pair.old.text)
+    return named is not None and bool(behaves)
 
 
 def _event(words: tuple[str, ...]) -> bool:

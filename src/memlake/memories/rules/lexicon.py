@@ -135,7 +135,8 @@ CORRECTION = re.compile(
             r"\bany ?more(?=[.,;!]|$)",
             r"(?<!not )(?<!n't )\b(?:used to|stopped|quit|gave up|has changed|replaced|i meant|was wrong|my mistake)\b",
             r"\bnot\b(?! (?:only|just)\b)[^.]{1,40}\bbut\b",
-            r"\b(?:switched|moved|migrated|changed|upgraded|converted|renamed|relocated|shifted|rescheduled|postponed)\b"
+            r"\b(?:switched|moved|migrated|cut over|changed|upgraded|converted|renamed|relocated|shifted|rescheduled"
+            r"|postponed)\b"
             r"(?:[^.]{1,40})?\b(?:to|from|into|until)\b",
             r"(?<!until )(?<!just )(?<!by )(?<!right )\bnow\b",
             "^不对|^不對|^错了|^錯了|不是[^。]{1,20}[而,]是|纠正|糾正|实际上|實際上",
@@ -149,6 +150,19 @@ EXPLICIT = re.compile(
     r"^\s*no\b\s*[,:;.—-]|^correction\b|\bit should (?:be|have been)\b|\bi meant\b|\bwas wrong\b"
     "|更正|纠正|糾正|应该是|應該是|^不对|^不對|^错了|^錯了"
 )
+# Tells of a change without saying what was so before.
+CHANGE = re.compile(
+    r"\b(?:switched|migrated|moved|cut over|replaced|changed (?:to|from)|left|quit|gave up|given up|stopped|no longer"
+    r"|retired|got (?:married|divorced|engaged)|bought a (?:house|flat|car)|these days|nowadays|again|from now on"
+    r"|remote(?:ly)? since)\b"
+    r"|\bany ?more(?=[.,;!]|$)|(?<!until )(?<!just )(?<!by )(?<!right )\bnow\b"
+    "|改用|改为|改成|换成|換成|换了|換了|迁移|遷移|搬到|搬去|不再|戒了|离开|離開|离职|離職|结婚|結婚|离婚|離婚|退休|现在|現在"
+)
+# `from MySQL to Postgres`: what was left is named.
+FROM_TO = re.compile(
+    r"\bfrom (?P<was>[\w.+#-]+(?: [\w.+#-]+)?) (?:over )?to\b|(?:从|從)(?P<cjk>.+?)(?:换|換|改|迁|遷|搬)"
+)
+CJK_OPPOSITES = _words("深浅 开关 大小 左右 早晚 高低 快慢 新旧 长短 多少 内外 前后 公私 明暗 真假")
 # Verbs of change and use: sharing one of them does not make two memories speak of the same thing.
 LIGHT = _words("use change switch move migrate like prefer want get make go start stop have 我 用 户 现 在 是 了 的")
 # With one of these a sentence no longer says that the thing is so.
@@ -166,6 +180,18 @@ DISLIKE = "dislikes? hates? loathes? detests? avoids?"
 NO_LIKING = _words(
     """is are was were be am who that look looks looked sound sounds sounded feel feels felt
     seem seems seemed would should could"""
+)
+
+# Names of one kind of thing that is liked; that a word beside them is the same says they are meant of one thing.
+LIKED_KINDS = (
+    "book novel guide manual literature story biography memoir textbook fiction",
+    "film movie comedy drama thriller documentary series show",
+    "music song piece standard fusion album tune rock metal",
+    "trip tour travel journey vacation exploration retreat excursion",
+    "exhibition exhibit museum gallery",
+    "class course workshop lesson training",
+    "dish meal food cuisine recipe",
+    "exercise workout sport activity",
 )
 
 # -- attributes whose value is the thing itself, one at a time: a second value is a change, not an addition
@@ -190,6 +216,8 @@ GENERIC = _words(
     various several general important new old my our different some other many multiple topic item context
     remember"""
 )
+# Before a colon these say what sort of entry it is, and are nothing that has a value.
+LABELS = _words("bug error issue note todo warning 错误 錯誤 问题 問題 缺陷 注意 备注 備註 待办 待辦 提醒")
 # Values where a capital is another value.
 CASED = _words("password pin passphrase token key id code path url hash secret")
 # A number after one of these names the thing, it is no value of it.
@@ -223,6 +251,18 @@ RIVALS = {
     "linter": "ruff|flake8|pylint|eslint|biome",
     "notebook": "notion|obsidian|evernote|logseq|onenote",
     "test runner": "pytest|nose|unittest|jest|vitest|mocha",
+    "ci": "jenkins|github actions|gitlab ci|circleci|travis|teamcity|buildkite|drone|azure pipelines",
+    "code host": "github(?! actions)|gitlab(?! ci)|bitbucket|gitea|codeberg|gitee",
+    "frontend": "angular|react|vue|svelte|ember|jquery|next.js|nuxt",
+    "cloud": "aws|gcp|google cloud|azure(?! pipelines)|digitalocean|hetzner|heroku|阿里云|腾讯云|华为云",
+    "tracker": "jira|linear|trello|asana|youtrack|redmine",
+    "password manager": "lastpass|1password|bitwarden|keepass|dashlane",
+    "monitoring": "sentry|rollbar|glitchtip|bugsnag|datadog|new relic|grafana",
+    "docs": "sphinx|mkdocs|docusaurus|hugo|jekyll|confluence",
+    "formatter": "black|ruff|prettier|yapf",
+    "system": "ubuntu|debian|fedora|arch linux|windows|macos",
+    "phone": "pixel|iphone|galaxy|华为|小米",
+    "commute": "train|bus|tram|subway|bike|car|地铁|公交",
 }
 # What is said of the kind is said of each member: where there is no person, there is no man.
 KINDS_OF_THINGS = """

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from memlake.memories.rules.agree import MOST_PARTS, split_members
-from memlake.memories.rules.lexicon import LANGUAGES
+from memlake.memories.rules.lexicon import LANGUAGES, LIKED_KINDS
 from memlake.memories.rules.pairs import Pair, Verdict
-from memlake.memories.rules.phrases import Phrase, find_opposites
+from memlake.memories.rules.phrases import Phrase, find_opposites, stem
 from memlake.memories.rules.sentences import OVER, WHERE, Frame, head_noun, split_items
+
+RETOLD = 2  # words of meaning that a reason takes up from the one before
+KIND_OF_LIKED = {stem(name): group.split()[0] for group in LIKED_KINDS for name in group.split()}
 
 
 def judge_preference(pair: Pair) -> Verdict | None:
@@ -48,6 +51,10 @@ def _alike(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     if after < before:
         return None  # the old one says all of it: containment decides
     if before < after and _list_grew(old.value.text, new.value.text):
+        if _retold(pair, old, new):
+            return Verdict(
+                "conflict", "preference-retold", "The list of what is liked grew, and the reason is told anew."
+            )
         return Verdict("replace", "preference-list", "The list of what is liked grew.")
     if before < after:
         return Verdict("conflict", "preference-narrowed", "It is narrower: to like a part is not to like the whole.")
@@ -60,12 +67,21 @@ def _reasons(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     known, given = Phrase(had).bag, Phrase(came).bag
     if known <= given or given <= known:
         return None
+    if _retold(pair, old, new):
+        return Verdict("conflict", "preference-retold", "The same liking, and its reason told anew.")
     if len(split_members(had)) >= MOST_PARTS:
         return Verdict("coexist", "preference-reason", "The same liking, with reasons enough.")
     liking = pair.old.text[: len(pair.old.text) - len(had)].rstrip(" .:;,")
     return Verdict(
         "merge", "preference-reason", "The same liking, for another reason.", f"{liking}: {had.rstrip('.')}; {came}"
     )
+
+
+def _retold(pair: Pair, old: Frame, new: Frame) -> bool:
+    """Both give a reason, and the new one takes up the old one's words beside what is liked."""
+    liked = old.value.bag | new.value.bag
+    known, given = (Phrase(_after(phrase, frame)).bag - liked for phrase, frame in ((pair.old, old), (pair.new, new)))
+    return len(known & given) >= RETOLD
 
 
 def _after(phrase: Phrase, frame: Frame) -> str:
@@ -79,8 +95,14 @@ def _refuses(one: Frame, other: Frame) -> bool:
 
 
 def _same_thing(old: Phrase, new: Phrase) -> bool:
-    """What one is about is in the other: `rye bread`, `bread with seeds`; not `red bike`, `red car`."""
-    return head_noun(old.text) in new.bag or head_noun(new.text) in old.bag
+    """What one is about is in the other: `rye bread`, `bread with seeds`; not `red bike`, `red car`.
+
+    A kind with several names is one when a word beside it is the same: `self-help books`, `practical self-help guides`.
+    """
+    was, came = head_noun(old.text), head_noun(new.text)
+    if was in new.bag or came in old.bag:
+        return True
+    return bool(old.bag & new.bag) and KIND_OF_LIKED.get(was, was) == KIND_OF_LIKED.get(came, came)
 
 
 def _rivals(old: Phrase, new: Phrase) -> bool:

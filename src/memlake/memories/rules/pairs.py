@@ -34,6 +34,7 @@ class Pair:
     new: Phrase
     cosine: float | None = None
     contexts: tuple[Mapping[str, Any], Mapping[str, Any]] = field(default_factory=lambda: ({}, {}))
+    cue: str = ""  # what led into the new one: `No, `, `Actually, `
 
     @cached_property
     def frames(self) -> tuple[Frame, Frame] | None:
@@ -107,7 +108,8 @@ class Pair:
     def moved(self) -> bool:
         """A word stands after another preposition: `from Ulm`, `to Ulm`."""
         old, new = self.old.places, self.new.places
-        return any(old[word].isdisjoint(new[word]) for word in old.keys() & new.keys())
+        shared = old.keys() & new.keys()
+        return any(old[word].isdisjoint(new[word]) for word in shared if {*old[word], *new[word]} != {"", "to"})
 
     @property
     def misplaced(self) -> bool:

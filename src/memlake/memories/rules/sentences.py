@@ -9,10 +9,15 @@ from functools import lru_cache
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.phrases import Phrase, content, negations, stem
 
+# Words that lead into a fact and are none; `no dogs` and `update the docs` are more than that.
 LEAD_IN = re.compile(
-    r"^(?:(?:(?:no|yes|ok|okay|well|actually|correction|update|edit|btw|sorry)\b[\s,:;.!—-]*"
-    r"|(?:note|todo|reminder|remember|fyi|info|tip)\s*:\s*"
-    r"|(?:不对|不對|错了|錯了|其实|其實|更正|纠正|糾正|实际上|實際上)[\s,:;.!。]*))+",
+    r"^(?:(?:(?:no|nope)(?:,? (?:wait|sorry))?|to correct myself|correction|update|edit|note|todo|reminder|remember|fyi"
+    r"|info|tip|yes|ok|okay|well|oh|ah|hm+|sorry|btw|(?:and )?by the way)(?:\s*[,:;.!\u2014]+|\s+-)\s*"
+    r"|(?:actually|in fact|(?:i was|that was|that's) wrong|my mistake)\b(?:[\s,:;.!\u2014]|-\s)*"
+    r"|not [^,.:]{1,40}, (?=[^,]+ (?:is|are|uses?)\b)"
+    r"|(?:不对|不對|错了|錯了|其实|其實|更正|纠正|糾正|实际上|實際上|抱歉|不好意思|对不起|對不起|哦|说错了|說錯了|记错了|記錯了)"
+    r"[\s,:;.!\u3002\uff0c\uff1a\uff01]*"
+    r"|不是[^,\uff0c。]{1,20}[,\uff0c](?=.+是))+",
     re.IGNORECASE,
 )
 USER = re.compile(r"^(?:i|me|my|mine|we|our|(?:the )?user(?:'s|s')?)$")
@@ -60,6 +65,13 @@ IS = re.compile(
 INVERSE = re.compile(
     r"^(?P<value>[A-Z][\w-]+(?: [A-Z][\w-]+)?) (?:is|became)(?: now)? "
     r"(?P<not>not )?(?P<key>(?:(?:the )?user's|my|our|the) [\w ]{2,30})$"
+)
+# A correction that leaves out what it is of: the last thing said.
+SHOULD_BE = re.compile(
+    r"^(?:it|that|this|which)(?:'s| is| should (?:be|have been|read|say)| was meant to be)(?: called| named)?"
+    r" (?P<value>[^,;]+?)(?:,? (?:and )?(?:not|rather than|instead of) (?P<wrong>.+))?$"
+    r"|^(?:应该|應該)?是(?P<cjk>[^,。]+)$",
+    re.IGNORECASE,
 )
 DOING = re.compile(r"(?:being |not )?\w{2,}ing\b", re.IGNORECASE)
 STATES = {
@@ -130,10 +142,24 @@ def head(phrase: Phrase) -> str:
     return phrase.text
 
 
-def without_lead_in(text: str) -> str | None:
-    """`No, it is blue` as it should stand: `It is blue`; None when nothing led in."""
-    said = LEAD_IN.sub("", text)
-    return said[0].upper() + said[1:] if said and said != text else None
+def split_lead_in(text: str) -> tuple[str, str]:
+    """`No, it is blue` as what leads in and as it should stand: `No, `, `It is blue`."""
+    found = LEAD_IN.match(text)
+    said = text[found.end() :] if found else ""
+    return (found[0], said[0].upper() + said[1:]) if found and said else ("", text)
+
+
+def find_correction(said: str) -> tuple[str, str] | None:
+    """What it should be, and what it should not be, of a sentence that names no subject: `it should be 9, not 8`."""
+    found = SHOULD_BE.match(said.strip().rstrip(".!。"))
+    return (found["value"] or found["cjk"], found["wrong"] or "") if found else None
+
+
+def is_elliptic(text: str) -> bool:
+    """It says what something should be, and not of what: the last thing said is meant."""
+    cue, said = split_lead_in(text[:200])
+    found = find_correction(said)
+    return found is not None and bool(cue or found[1] or "should" in said)
 
 
 def subject_key(text: str) -> frozenset[str]:
@@ -202,7 +228,7 @@ def _key_value(said: str) -> Frame | None:
     if found is None or len(found["key"].split()) > 6 or (found["key"][-1].isdigit() and found["value"][0].isdigit()):
         return None
     key, value = subject_key(found["key"]), found["value"]
-    if not key or _speaker(found["key"], value):
+    if not key or _speaker(found["key"], value) or found["key"].lower() in lexicon.LABELS:
         return None
     brief = len(value) <= BRIEF and not value.endswith(("!", "?"))
     return Frame("key", key, Phrase(value), single=brief or _single(found["key"]))

@@ -6,8 +6,8 @@ import re
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.pairs import Pair, Verdict
-from memlake.memories.rules.phrases import Phrase
-from memlake.memories.rules.sentences import KIND, RIVAL, STATE, head, split_use, subject_key
+from memlake.memories.rules.phrases import Phrase, stem
+from memlake.memories.rules.sentences import KIND, RIVAL, STATE, find_frame, head, split_use, subject_key
 from memlake.named_tuple import NamedTuple
 
 CJK_USES = re.compile(
@@ -16,6 +16,13 @@ CJK_USES = re.compile(
 )
 CHANGED = re.compile(r"\bnow\b|\b(?:switched|migrated|moved)\b|现在|現在|改用|换用|換用|换成|換成", re.IGNORECASE)
 FAR = 0.3  # vectors further apart speak of different kinds of thing
+NEAR = 0.4  # ... and nearer ones of the same
+# Words by which what is said of an attribute is found, when the value and the verb are others.
+STATE_WORDS = {
+    "home": "lives living based resides moved relocated 住",
+    "employer": "works working employed joined hired",
+    "spouse": "married engaged dating",
+}
 
 
 class Used(NamedTuple):
@@ -54,7 +61,40 @@ def judge_now_uses(pair: Pair) -> Verdict | None:
     return Verdict("coexist", "uses-unsure", "Something else is used now; it may be instead or beside.")
 
 
+def find_named(text: str) -> dict[str, str]:
+    """The best known names it has, by the kind of thing they are: `ci: jenkins`."""
+    return {kind: found[0].lower() for kind, pattern in NAMED.items() if (found := pattern.search(text))}
+
+
+def judge_change(pair: Pair) -> Verdict | None:
+    """It tells of a change in something the old one speaks of, or of its kind: what stands now, a person must say."""
+    cue = lexicon.CHANGE.search(pair.new.text.lower())
+    if cue is None or lexicon.CHANGE.search(pair.old.text.lower()) or pair.other_situation or pair.other_subject:
+        return None
+    old, new = find_named(pair.old.text), find_named(pair.new.text)
+    rivals = [old[kind] for kind in old.keys() & new.keys() if old[kind] != new[kind]]
+    shared = (pair.shared_stems if pair.new.text.isascii() else frozenset()) - LIGHT
+    if not rivals and not shared and (pair.cosine or 0.0) < NEAR:
+        return None
+    why = f'It says "{cue[0].strip()}"; it may be so instead or beside.'
+    return Verdict("coexist", "change-unsure", why)
+
+
 def name_rivals(text: str) -> str:
-    """The best known names of the kind that is used now, to look for; nothing when nothing changed or is known."""
-    found = find_used(Phrase(text[:200])) if CHANGED.search(text) else None
-    return (lexicon.KINDS | lexicon.RIVALS).get(found.kind, "").replace("|", " ") if found else ""
+    """Words to look for that an old memory may have and this one not: names of the kind that changed, or of a state."""
+    phrase = Phrase(text[:200])
+    if CHANGED.search(phrase.text) and (found := find_used(phrase)) and found.kind:
+        return (lexicon.KINDS | lexicon.RIVALS)[found.kind].replace("|", " ")
+    frame = find_frame(phrase)
+    if frame is not None and frame.shape == "state" and (name := next(iter(frame.key & STATE_WORDS.keys()), "")):
+        return STATE_WORDS[name]
+    kinds = find_named(phrase.text) if lexicon.CHANGE.search(phrase.text.lower()) else {}
+    return " ".join(NAMES.sub(" ", (lexicon.KINDS | lexicon.RIVALS)[kind]) for kind in kinds)
+
+
+LIGHT = frozenset(map(stem, lexicon.LIGHT))
+NAMED = {
+    kind: re.compile(rf"(?<![A-Za-z0-9_-])(?:{names})(?![A-Za-z0-9_-])", re.IGNORECASE)
+    for kind, names in (lexicon.KINDS | lexicon.RIVALS).items()
+}
+NAMES = re.compile(r"\(\?[:!][^)]*\)\??|\|")
