@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import uuid
-from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -21,20 +20,7 @@ from memlake.integrations.fields import build_item, parse_moment
 from memlake.integrations.read_memories import read_memories
 from memlake.memories.search import iso
 from memlake.memories.transfer import Report, load_items
-from tests.memories.exchange import ONE, TWO, contents, lines, opened
-
-
-@pytest.fixture
-def repo(tmp_path: Path) -> Iterator[ml.Repo]:
-    with opened(tmp_path / "repo") as made:
-        yield made
-
-
-@pytest.fixture
-def other(tmp_path: Path) -> Iterator[ml.Repo]:
-    with opened(tmp_path / "other") as made:
-        yield made
-
+from tests.memories.exchange import ONE, TWO, contents, lines
 
 # -- plain JSONL ------------------------------------------------------------------------------
 
@@ -380,10 +366,10 @@ def test_what_is_in_no_known_format_says_so(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="'yaml' is not a format"):
         read_memories(tmp_path / "a.txt", format="yaml")
     for form in ("jsonl", "hatidata"):
-        with pytest.raises(InvalidInput, match="is a file"):
+        with pytest.raises(InvalidInput, match=r"is read from a file( or standard input)?; .* is a folder"):
             read_memories(tmp_path, format=form)
     for form in ("basic-memory", "hatidata"):
-        with pytest.raises(InvalidInput, match="is none"):
+        with pytest.raises(InvalidInput, match="is standard input"):
             read_memories(io.BytesIO(b""), format=form)
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from memlake import projects
 from memlake.errors import InvalidInput
+from memlake.integrations.format import make_id
 from memlake.memories import record
 from memlake.memories.import_records import Earlier, Item
 from memlake.memories.record import Memory
@@ -55,7 +56,6 @@ DERIVED = {
     "why",
     "own",
 }
-_SPACE = uuid.UUID("6f0c1d0a-7a4e-5b5e-9a63-6d656d6c616b")
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NUMBER = re.compile(r"[+-]?\d{9,}(?:\.\d+)?|[+-]?\d+\.\d+")
 
@@ -136,7 +136,7 @@ def _choose_id(known: Mapping[str, Any], source: str, content: str) -> str:
         parts = [source, own, content, *(known.get(name) for name in ("agent_id", "session_id", "created_at"))]
         user = known.get("user_id")
         parts += [user] if user else []
-        return str(uuid.uuid5(_SPACE, "\0".join(map(str, parts)).encode("utf-8", "replace").decode()))
+        return make_id(*parts)
 
 
 # -- times ------------------------------------------------------------------------------------

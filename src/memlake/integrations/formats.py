@@ -1,41 +1,43 @@
-"""Readers of other programs' memories: each yields the fields of one after the other, or what is wrong with it."""
+"""Formats of memory servers: our own lines of JSON, server-memory, mem0, basic-memory and HatiData."""
 
 from __future__ import annotations
 
 import codecs
 import io
 import json
-import os
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from memlake.errors import InvalidInput, Unavailable
 from memlake.identifiers import quote
 from memlake.integrations import markdown_notes
-from memlake.named_tuple import NamedTuple
+from memlake.integrations.format import Format, Raw
+from memlake.integrations.given import LONGEST, NOTE, Given, list_keys
 
 _LOCAL, _TABLE = ("_hatidata_memory_local", "agent_memories"), "_hatidata_agent_memory"  # HatiData's
 _JSON = (type(None), bool, int, float, str, list, dict)
 
 
-class Raw(NamedTuple):
-    """The fields of one memory, where they stood, or the problem there."""
-
-    where: str
-    fields: Mapping[str, Any] = {}
-    problem: str = ""
-
-
 # -- lines of JSON ----------------------------------------------------------------------------
+
+
+def _read_jsonl(given: Given) -> Iterator[Raw]:
+    return read_json_lines(given.lines())
+
+
+def _fits_jsonl(given: Given) -> bool:
+    return given.head().removeprefix(codecs.BOM_UTF8).strip()[:1] in (b"", b"{")
 
 
 def read_json_lines(lines: Iterable[bytes]) -> Iterator[Raw]:
     """One JSON object a line: our own export, and whatever else has a `content`."""
     for number, line in enumerate(lines, 1):
         text = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-        if text.strip():
+        if len(text) > LONGEST:
+            yield Raw(f"line {number}", problem=f"it has more than {LONGEST >> 20} MiB.")
+        elif text.strip():
             yield parse_line(text.rstrip(), f"line {number}")
 
 
@@ -56,9 +58,15 @@ def parse_line(line: bytes, where: str) -> Raw:
 # -- server-memory ----------------------------------------------------------------------------
 
 
-def read_server_memory(lines: Iterable[bytes]) -> Iterator[Raw]:
+def _fits_server_memory(given: Given) -> bool:
+    opens, keys = list_keys(given.head())
+    is_known = "type" in keys and not keys.isdisjoint(("entityType", "observations", "relationType"))
+    return opens == "{" and is_known and keys.isdisjoint(("content", "text", "memory"))
+
+
+def read_server_memory(given: Given) -> Iterator[Raw]:
     """Entities and relations of the MCP memory server: an observation is a memory, and so is a relation."""
-    for raw in read_json_lines(lines):
+    for raw in _read_jsonl(given):
         if raw.problem:
             yield raw
         elif raw.fields.get("type") == "entity":
@@ -94,9 +102,23 @@ def _parse_relation(raw: Raw) -> Raw:
 # -- mem0 -------------------------------------------------------------------------------------
 
 
-def read_mem0(lines: Iterable[bytes]) -> Iterator[Raw]:
+def _fits_mem0(given: Given) -> bool:
+    """A list, a document with `results`, or one that is spread over lines; or one of its memories a line."""
+    opens, keys = list_keys(given.head())
+    if opens == "[":
+        return True
+    if opens != "{" or keys >= {"content", "memory_type"}:
+        return False
+    if not keys.isdisjoint(("results", "memories")):
+        return True
+    first = given.head().lstrip(codecs.BOM_UTF8 + b" \t\r\n").partition(b"\n")[0]
+    is_one = "memory" in keys and not keys.isdisjoint(("hash", "user_id", "categories"))
+    return is_one or first.strip() == b"{"
+
+
+def read_mem0(given: Given) -> Iterator[Raw]:
     """mem0's export and what `get_all` gives: a list, a document with `results` (and `relations`), or lines of JSON."""
-    text = b"".join(lines)
+    text = given.read()
     try:
         found = json.loads(text.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
@@ -158,31 +180,37 @@ def _parse_mem0_relation(one: Any, where: str) -> Raw:
 # -- basic-memory -----------------------------------------------------------------------------
 
 
-def read_basic_memory(folder: Path) -> Iterator[Raw]:
+def _fits_basic_memory(given: Given) -> bool:
+    return next(_list_notes(given), None) is not None
+
+
+def read_basic_memory(given: Given) -> Iterator[Raw]:
     """A folder of Markdown notes: an observation is a memory, a relation too, and what else a note says is one."""
-    for path in list_notes(folder):
-        name = path.relative_to(folder).as_posix()
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-        except UnicodeDecodeError as error:
-            yield Raw(name, problem=f"byte {error.start + 1} is not UTF-8.")
-            continue
-        yield from _read_note(text, name, path.stat().st_mtime)
+    for name in _list_notes(given):
+        raw = read_text(given, name)
+        if isinstance(raw, Raw):
+            yield raw
+        else:
+            yield from _read_note(raw, name, given.find_time(name))
 
 
-def list_notes(folder: Path) -> Iterator[Path]:
-    """The notes of a folder in order, without those of hidden folders."""
-    for here, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (Path(here, name) for name in sorted(files) if name.lower().endswith(".md"))
+def _list_notes(given: Given) -> Iterator[str]:
+    return (name for name in given.names if name.lower().endswith(".md"))
 
 
-def _read_note(text: str, name: str, changed: float) -> Iterator[Raw]:
+def read_text(given: Given, name: str) -> str | Raw:
+    """A file of text, or what is wrong with it."""
+    try:
+        return given.read(name, NOTE).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        return Raw(name, problem=f"byte {error.start + 1} is not UTF-8.")
+
+
+def _read_note(text: str, name: str, when: datetime) -> Iterator[Raw]:
     note = markdown_notes.parse(text)
     front = dict(note.front)
     title = str(front.pop("title", "") or Path(name).stem)
     place = str(front.pop("permalink", "") or name.removesuffix(".md"))
-    when = datetime.fromtimestamp(int(changed), timezone.utc)
     times = {
         "created_at": next((front.pop(key) for key in ("created_at", "created", "date") if key in front), when),
         "updated_at": next((front.pop(key) for key in ("updated_at", "updated", "modified") if key in front), when),
@@ -198,8 +226,13 @@ def _read_note(text: str, name: str, changed: float) -> Iterator[Raw]:
 # -- HatiData ---------------------------------------------------------------------------------
 
 
-def read_hatidata(path: Path) -> Iterator[Raw]:
+def _fits_hatidata(given: Given) -> bool:
+    return given.head()[8:12] == b"DUCK"
+
+
+def read_hatidata(given: Given) -> Iterator[Raw]:
     """The memories in a DuckDB file of HatiData."""
+    path = given.path or Path()
     try:
         import duckdb  # type: ignore[import-not-found,unused-ignore]  # not ours: only this one reader wants it
     except ImportError:
@@ -251,3 +284,16 @@ def parse_row(names: Iterable[str], row: Iterable[Any], where: str) -> Raw:
                 return Raw(where, problem=f"its {name} is not JSON.")
             fields[name] = value if value is None or isinstance(value, kind) else {name: value}
     return Raw(where, fields)
+
+
+JSONL = Format(
+    "jsonl", "our own export, and other JSON lines with a content", ("file", "stream"), _fits_jsonl, _read_jsonl
+)
+SERVER_MEMORY = Format(
+    "server-memory", "the lines of the MCP memory server", ("file", "stream"), _fits_server_memory, read_server_memory
+)
+MEM0 = Format("mem0", "an export of mem0", ("file", "stream"), _fits_mem0, read_mem0)
+BASIC_MEMORY = Format(
+    "basic-memory", "a folder of basic-memory notes", ("folder", "zip"), _fits_basic_memory, read_basic_memory
+)
+HATIDATA = Format("hatidata", "a DuckDB file of HatiData", ("file",), _fits_hatidata, read_hatidata)

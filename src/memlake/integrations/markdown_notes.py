@@ -1,9 +1,9 @@
-"""Notes in Markdown as basic-memory keeps them: their frontmatter, observations, relations and prose. Pure."""
+"""Notes in Markdown: their frontmatter and points; observations, relations and prose as basic-memory has them. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from memlake.named_tuple import NamedTuple
@@ -19,6 +19,12 @@ _TAG = re.compile(r"(?:^|\s)#([^\s#,()]+)")
 _FENCE = re.compile(r"\s*(```|~~~)")
 _HEADING = re.compile(r"\s*#{1,6}\s")
 _FIELD = re.compile(r"([A-Za-z_][\w -]*):\s*(.*)")
+_FRONT, _OPENED = 16 << 10, 200  # characters of frontmatter that its parser sees, and brackets in them
+_TOO_DEEP = re.compile(r"(?:[-?]\s){50}|&|^\s{400}", re.MULTILINE)  # nested beyond any use, or names that multiply
+_POINT = re.compile(r"(?P<indent>\s*)(?:[-*+]|\d{1,3}[.)])\s+(?P<text>\S.*)")
+_TITLE = re.compile(r"\s*(?P<marks>#{1,6})\s+(?P<text>.+?)\s*#*\s*")
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_IMPORT = re.compile(r"\s*@\S+\s*")  # another file that is to be read too
 
 
 class Note(NamedTuple):
@@ -34,11 +40,26 @@ def parse(text: str) -> Note:
     if lines and lines[0].strip() == "---":
         ends = [at for at, line in enumerate(lines[1:], 1) if line.strip() in ("---", "...")]
         start = ends[0] + 1 if ends else 0
-    front = _front(lines[1 : start - 1]) if start else {}
+    front = _read_front(lines[1 : start - 1]) if start else {}
     return Note(front, tuple(enumerate(lines[start:], start + 1)))
 
 
-def _front(lines: list[str]) -> dict[str, Any]:
+def _read_front(lines: list[str]) -> dict[str, Any]:
+    """Frontmatter as YAML in which every value is text; what is no YAML, or too deep for its parser, line by line."""
+    text = "\n".join(lines)
+    if len(text) <= _FRONT and text.count("[") + text.count("{") <= _OPENED and not _TOO_DEEP.search(text):
+        import yaml  # slow to load
+
+        try:
+            found = yaml.load(text, getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+        except (yaml.YAMLError, ValueError, RecursionError):
+            found = None
+        if isinstance(found, dict) and all(isinstance(name, str) for name in found):
+            return {name: value for name, value in found.items() if value not in ("", [], None)}
+    return _read_plain(lines)
+
+
+def _read_plain(lines: list[str]) -> dict[str, Any]:
     """The part of YAML that notes use: `name: value`, `name: [a, b]`, and lists of `- value` lines."""
     found: dict[str, Any] = {}
     name = ""
@@ -113,3 +134,44 @@ def describe_entity(name: str, text: str) -> str:
 
 def describe_relation(one: str, kind: str, other: str) -> str:
     return " ".join((one, kind.replace("_", " ").strip(), other))
+
+
+# -- the points of a text ---------------------------------------------------------------------
+
+
+def list_points(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    """Each point of a list and each paragraph, with its line and heading; what is below a point belongs to it."""
+    heading, start, point = "", 0, list[str]()
+    is_listed = is_fenced = False
+    for number, line in _without_comments(lines):
+        title = None if is_fenced else _TITLE.fullmatch(line)
+        match = None if is_fenced else _POINT.fullmatch(line)
+        is_new = bool(match and (not match["indent"] or not is_listed))
+        is_over = title is not None or is_new or (not is_fenced and not line.strip() and not is_listed)
+        is_prose = bool(line[:1].strip()) and match is None and _FENCE.match(line) is None
+        is_over = is_over or (not is_fenced and is_listed and is_prose)
+        if is_over and point:
+            yield start, _under(heading, point)
+            point = []
+        if title:
+            heading, is_listed = title["text"], False
+            continue
+        is_fenced ^= _FENCE.match(line) is not None
+        if not point:
+            if not line.strip() or (not is_fenced and _IMPORT.fullmatch(line)):
+                continue
+            start, is_listed = number, bool(match)
+        point.append(match["text"] if match and is_new else line.rstrip())
+    if point:
+        yield start, _under(heading, point)
+
+
+def _without_comments(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+    listed = list(lines)
+    text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), "\n".join(line for _, line in listed))
+    return zip((number for number, _ in listed), text.split("\n"), strict=True)
+
+
+def _under(heading: str, point: list[str]) -> str:
+    text = "\n".join(point).strip()
+    return describe_entity(heading, text) if heading else text

@@ -1,38 +1,37 @@
 """Reading memories that our export or another program wrote: which format a file has, and its items one by one.
 
-`transfer.load_items(memories, read_memories("export.json"))` brings them in. Knows files and formats, not the index.
+`transfer.load_items(memories, read_memories("export.json"))` brings them in. A format is one line of FORMATS.
 """
 
 from __future__ import annotations
 
-import codecs
-import json
-import os
-import re
 from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
 from typing import IO, Any
 
-from memlake.errors import InvalidInput, NotFound
-from memlake.integrations import fields, formats
-from memlake.integrations.formats import Raw
+from memlake import integrations
+from memlake.errors import InvalidInput
+from memlake.integrations import chat_exports, claude_mem, coding_agents, fields, formats, letta, okf
+from memlake.integrations.format import Format, Raw
+from memlake.integrations.given import AnyPath, Given
 from memlake.memories.import_records import Item
 from memlake.memories.transfer import Source
 from memlake.objects import disk
 
-FORMATS = ("jsonl", "mem0", "server-memory", "basic-memory", "hatidata")
-# The first line of one JSON document that is spread over many.
-_DOCUMENT = re.compile(rb'\{(?:\s*"(?:results|memories)"\s*:.*)?')
-AnyPath = str | os.PathLike[str]
+# In the order in which they are looked for: the more a format asks for, the earlier it stands.
+FORMATS = (
+    formats.HATIDATA, claude_mem.CLAUDE_MEM, chat_exports.CHATGPT, chat_exports.CLAUDE, letta.LETTA, okf.OKF,
+    coding_agents.CLAUDE_CODE, coding_agents.INSTRUCTIONS, formats.BASIC_MEMORY, formats.SERVER_MEMORY, formats.MEM0,
+    formats.JSONL,
+)  # fmt: skip
+_KINDS = {"file": "a file", "folder": "a folder", "zip": "a zip", "stream": "standard input"}
 
 
 class Reading(Source):
     """Items of a file, a folder or a stream in a known format."""
 
-    def __init__(self, raws: Iterator[Raw], name: str, form: str, *, skip_bad: bool) -> None:
-        super().__init__(name, skip_bad=skip_bad)
-        self.format, self._raws = form, raws
+    def __init__(self, given: Given, form: Format, *, skip_bad: bool) -> None:
+        super().__init__(given.name, skip_bad=skip_bad)
+        self.format, self._raws = form.name, _name_errors(form.read(given), given.name)
 
     def __next__(self) -> Item:
         with disk.named_errors(f"reading {self.name}"):
@@ -43,7 +42,7 @@ class Reading(Source):
                     origin = {"source": raw.fields.get("source") or self.format}
                     origin |= {} if self.format == "jsonl" else {"client": self.format}
                     try:
-                        return fields.build_item({**raw.fields, **origin}, self.format)
+                        return fields.build_item({**raw.fields, **origin}, self.format)._replace(where=raw.where)
                     except InvalidInput as error:
                         problem = error.message.removesuffix(" Nothing was stored.")
                 self.skip(f"{self.name}, {raw.where}: {problem}", InvalidInput)
@@ -52,26 +51,40 @@ class Reading(Source):
 
 def read_memories(source: AnyPath | IO[Any], *, format: str = "auto", skip_bad: bool = False) -> Reading:  # noqa: A002
     """Read the memories in a file, a folder or an open stream."""
-    if format not in ("auto", *FORMATS):
-        raise InvalidInput(f"{format!r} is not a format; one of auto, {', '.join(FORMATS)} is.")
-    path = Path(source) if isinstance(source, str | os.PathLike) else None
-    name = str(path) if path is not None else str(getattr(source, "name", "the stream"))
-    if path is not None and not path.exists():
-        raise NotFound(f"{name} does not exist. Nothing was read.")
-    lines = iter(()) if path is not None and path.is_dir() else _read_lines(source)
-    with disk.named_errors(f"reading {name}"):
-        form, lines = (format, lines) if format != "auto" else _detect_format(path, lines, name)
-    return Reading(_read_raws(form, path, lines, name), name, form, skip_bad=skip_bad)
+    if format not in ("auto", *integrations.FORMAT_NAMES):
+        raise InvalidInput(f"{format!r} is not a format; one of auto, {', '.join(integrations.FORMAT_NAMES)} is.")
+    given = Given(source)
+    with disk.named_errors(f"reading {given.name}"):
+        return Reading(given, _choose_format(given, format), skip_bad=skip_bad)
 
 
-def _read_raws(form: str, path: Path | None, lines: Iterator[bytes], name: str) -> Iterator[Raw]:
-    wants_folder = form == "basic-memory"
-    if (path is not None and path.is_dir()) != wants_folder or (path is None and form == "hatidata"):
-        raise InvalidInput(f"{form} is a {'folder of notes' if wants_folder else 'file'}; {name} is none.")
-    if path is not None and form in ("basic-memory", "hatidata"):
-        return formats.read_basic_memory(path) if wants_folder else formats.read_hatidata(path)
-    readers = {"server-memory": formats.read_server_memory, "mem0": formats.read_mem0}
-    return _name_errors(readers.get(form, formats.read_json_lines)(lines), name)
+def _choose_format(given: Given, name: str) -> Format:
+    """The format that is named, or the first that what is given looks like."""
+    if name == "auto":
+        found = next((form for form in FORMATS if given.kind in form.kinds and form.fits(given)), None)
+        if found is None:
+            raise _refusal(given)
+        return found
+    form = next(form for form in FORMATS if form.name == name)
+    if given.kind not in form.kinds:
+        allowed = " or ".join(_KINDS[kind] for kind in form.kinds)
+        raise InvalidInput(f"{name} is read from {allowed}; {given.name} is {_KINDS[given.kind]}. Nothing was read.")
+    return form
+
+
+def _refusal(given: Given) -> InvalidInput:
+    if given.kind in ("folder", "zip"):
+        what = f"{given.name} is {_KINDS[given.kind]} without Markdown notes or an export that memlake knows."
+        return InvalidInput(f"{what} Nothing was read.", hint=_advise(given))
+    shown = given.head().strip()[:20].decode("utf-8", "replace")
+    what = f"{given.name} is in no format memlake knows: it starts with {shown!r}."
+    return InvalidInput(f"{what} Nothing was read.", hint=_advise(given))
+
+
+def _advise(given: Given) -> str:
+    return (
+        f"If it is one of these, name it with --format: {', '.join(f.name for f in FORMATS if given.kind in f.kinds)}"
+    )
 
 
 def _name_errors(raws: Iterator[Raw], name: str) -> Iterator[Raw]:
@@ -79,55 +92,6 @@ def _name_errors(raws: Iterator[Raw], name: str) -> Iterator[Raw]:
     try:
         yield from raws
     except InvalidInput as error:
+        if error.message.startswith(name):
+            raise
         raise InvalidInput(f"{name}: {error.message}", hint=error.hint) from None
-
-
-def _read_lines(source: AnyPath | IO[Any]) -> Iterator[bytes]:
-    """Yield lines as bytes, so that a line that is not UTF-8 can be named."""
-    if isinstance(source, str | os.PathLike):
-        with open(source, "rb") as opened:
-            yield from opened
-    else:
-        yield from (line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line for line in source)
-
-
-def _detect_format(path: Path | None, lines: Iterator[bytes], name: str) -> tuple[str, Iterator[bytes]]:
-    """Return the format by what is in it, and the lines again from the first."""
-    if path is not None and path.is_dir():
-        if next(formats.list_notes(path), None) is None:
-            raise InvalidInput(f"{name} is a folder without Markdown notes. Nothing was read.")
-        return "basic-memory", lines
-    if path is not None:
-        with open(path, "rb") as opened:
-            if opened.read(12)[8:] == b"DUCK":
-                return "hatidata", lines
-    seen = list[bytes]()
-    for line in lines:
-        seen.append(line)
-        if line.removeprefix(codecs.BOM_UTF8).strip():
-            break
-    again = chain(seen, lines)
-    head = seen[-1].removeprefix(codecs.BOM_UTF8).strip() if seen else b""
-    return _detect_by_line(head, name), again
-
-
-def _detect_by_line(head: bytes, name: str) -> str:
-    if head.startswith(b"["):
-        return "mem0"
-    try:
-        first = json.loads(head.decode("utf-8", "replace") or "{}")
-    except (ValueError, RecursionError):
-        if _DOCUMENT.fullmatch(head):
-            return "mem0"
-        first = {} if head.startswith(b"{") else None
-    if not isinstance(first, dict):
-        raise InvalidInput(
-            f"{name} is in no format memlake knows: it starts with {head[:20].decode('utf-8', 'replace')!r}. "
-            "Nothing was read.",
-            hint=f"Name its format: one of {', '.join(FORMATS)}.",
-        )
-    if first.get("type") in ("entity", "relation") and not first.keys() & {"content", "text", "memory"}:
-        return "server-memory"
-    if isinstance(first.get("memory"), str) and first.keys() & {"hash", "user_id", "categories"}:
-        return "mem0"  # one of its memories a line
-    return "mem0" if any(isinstance(first.get(key), list) for key in ("results", "memories")) else "jsonl"

@@ -34,6 +34,7 @@ class Item(NamedTuple):
     past: tuple[Earlier, ...] = ()
     is_dated: bool = True  # its time is its own; one that was given none is of the moment it is read
     is_placed: bool = True  # it says which project it belongs to, or that it belongs to none
+    where: str = ""  # where it stood in what it was read from
 
 
 class Ours(NamedTuple):
@@ -94,7 +95,8 @@ def _compare(context: MemoryContext, item: Item, ours: Ours, planned: Planned) -
     theirs, mine = item.memory, ours.memory
     said_here, said_there = [*_read_earlier(context, mine), mine.content], [one.memory.content for one in item.past]
     goes_on = [*said_there, theirs.content][: len(said_here)] == said_here
-    is_newer = item.is_dated and not item.past and not mine.history and theirs.updated_at > mine.updated_at
+    is_newer = item.is_dated and not item.past and theirs.updated_at > mine.updated_at
+    is_newer = is_newer and (not mine.history or _is_as_imported(mine, theirs))
     # We went on from their text, perhaps back to an earlier one. Theirs is newer only where it goes on from ours.
     if theirs.content in said_here and not goes_on:
         return
@@ -102,6 +104,11 @@ def _compare(context: MemoryContext, item: Item, ours: Ours, planned: Planned) -
         planned.newer.append((item, ours))
     elif not _was_kept(context, item):
         planned.differing.append((item, ours))
+
+
+def _is_as_imported(mine: Memory, theirs: Memory) -> bool:
+    """Whether ours says what an import from the same place brought: whoever changes a text here becomes its source."""
+    return mine.source.startswith("import") and (mine.source, mine.client) == (theirs.source, theirs.client)
 
 
 def _find_ours(context: MemoryContext, memories: Sequence[Memory]) -> Iterator[tuple[str, Ours]]:

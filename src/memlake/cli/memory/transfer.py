@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from memlake.memories.memories import Memories
     from memlake.memories.transfer import Report
 
-_FORMATS = ("auto", "jsonl", "mem0", "server-memory", "basic-memory", "hatidata")
-
 
 @memory_verb("export")
 @click.argument("file", default="-")
@@ -66,14 +64,21 @@ def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:
 @memory_verb("import", shared=[JSON])
 @click.argument("file")
 @click.option(
-    "--format", "form", type=click.Choice(_FORMATS), default="auto", show_default=True, help="The format of FILE."
+    "--format",
+    "form",
+    type=click.Choice(("auto", *integrations.FORMAT_NAMES)),
+    default="auto",
+    show_default=True,
+    help="The format of FILE.",
 )
 @click.option("--skip-bad", is_flag=True, help="Skip what cannot be read, and say how much that was.")
 def import_memories(memories: Memories, screen: Screen, /, *, file: str, **how: Any) -> None:
     """Bring in memories from FILE (- for standard input): our own JSON lines, or what another program keeps.
 
-    It reads mem0 exports, server-memory JSONL, a folder of basic-memory notes and HatiData files. A memory that is
-    here already is not stored twice. If its text is newer, it replaces ours; if both changed, both are kept.
+    FILE may be a folder or a zip. It reads memory folders of Claude Code, CLAUDE.md and AGENTS.md, claude-mem, exports
+    of ChatGPT, Claude and mem0, Letta agent files, the Open Knowledge Format, basic-memory notes, server-memory lines
+    and HatiData files. A memory that is here already is not stored twice. If its text is newer, it replaces ours; if
+    both changed, both are kept.
     """
     source = sys.stdin.buffer if file == "-" else file
     items = integrations.read_memories.read_memories(source, format=how["form"], skip_bad=how["skip_bad"])
