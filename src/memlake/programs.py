@@ -62,7 +62,6 @@ _EVENTS = {  # ours, and what Claude Code and those who follow it call them
     "stop": "Stop",
     "session-end": "SessionEnd",
     "subagent-start": "SubagentStart",
-    "subagent-stop": "SubagentStop",
 }
 _APP = "~/Library/Application Support" if sys.platform == "darwin" else "~/.config"
 PROGRAMS = {
@@ -126,12 +125,14 @@ PROGRAMS = {
                 {
                     "session-start": "sessionStart", "prompt": "userPromptSubmitted", "pre-compact": "preCompact",
                     "stop": "agentStop", "session-end": "sessionEnd", "subagent-start": "subagentStart",
-                    "subagent-stop": "subagentStop",
                 },
                 "Start `copilot` here and trust the folder; /env shows them.",
                 form="commands",
                 timeout={"timeoutSec": 10},
-                fields={"sessionId": "session_id", "transcriptPath": "transcript_path"},
+                fields={
+                    "sessionId": "session_id", "transcriptPath": "transcript_path", "agentId": "agent_id",
+                    "agentName": "agent_type",
+                },
             ),
         ),
         Program(
@@ -181,6 +182,11 @@ PROGRAMS = {
 }  # fmt: skip
 SERVED = {name: program.server for name, program in PROGRAMS.items() if program.server}
 HOOKED = {name: program.hooks for name, program in PROGRAMS.items() if program.hooks}
+
+
+def name_agent(client: str) -> str:
+    """Who signs what a client of MCP stores, as its hooks do: Codex and Gemini add to their names what they are."""
+    return client.split("-mcp-client", maxsplit=1)[0]
 
 
 def find_file(name: str, files: Mapping[str, str], scope: str | None, root: Path) -> Path:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import io
 import json
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import memlake as ml
+from memlake import config
+from memlake.cli.hook.events import EVENTS
 from memlake.cli.main import main
 from memlake.errors import Unavailable
 from memlake.index import segments
@@ -259,6 +263,31 @@ def test_what_is_not_indexed_in_a_folder_that_cannot_be_written_is_found_and_tha
     with ml.open(root) as repo:
         hits = words(repo.memories(), text_of(7))
     assert hits[0]["content"] == text_of(7) and any("Read-only" in note for note in hits.notes), hits.notes
+
+
+SAID = "I moved the staging cluster of the shop to Frankfurt."
+
+
+def test_hooks_end_well_in_a_folder_that_cannot_be_written(
+    tmp_path: Path,
+    read_only: Callable[[Path], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    root = made(tmp_path / "disk" / "repo")
+    monkeypatch.chdir(root)
+    assert main(["remember", "Ada plays the cello", "--personal"]) == 0
+    with ml.open(root) as repo:
+        repo.upkeep.checkpoint()
+    read_only(root)
+    given = json.dumps({"session_id": "s", "prompt": "from now on squash", "last_assistant_message": SAID})
+    capsys.readouterr()
+    for event in EVENTS:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode())))
+        assert main(["hook", event, "--client", "gemini"]) == 0
+    assert capsys.readouterr() == ("", "") and not (root / ".memlake/hooks.log").exists()
+    log = (config.personal_folder() / ".memlake/hooks.log").read_text()
+    assert " session-start: " in log and " stop: " in log
 
 
 # -- each safeguard switched off ------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from memlake.mcp.bad_lines import Answering
 from memlake.mcp.tools import Tool
 from memlake.mcp.workspace import Desk, Who
 from memlake.objects.layout import new_id
+from memlake.programs import name_agent
 
 _INSTRUCTIONS = (
     "memlake is this agent's long-term memory. At the start of a task search it for preferences, conventions and "
@@ -116,9 +117,9 @@ def report_failure(sentence: str) -> types.CallToolResult:
 
 
 def _client(context: Any) -> str:
-    """The name a client gave itself."""
+    """Who the client says that it is."""
     params = context.session.client_params
-    return params.client_info.name if params is not None else ""
+    return name_agent(params.client_info.name) if params is not None else ""
 
 
 def run(desk: Desk, who: Who, profile: str = "memory") -> None:
