@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from functools import cached_property
@@ -101,9 +102,14 @@ class Diff(tuple[Change, ...]):
     def _open_sides(self, change: Change) -> tuple[Content | None, Content | None]:
         name = file_path(change.path)
         before = self._open(name, change.old, self.sides[0]) if change.old else None
-        # Of a working file that differs by its size nobody has read more, so it has no oid.
-        is_here = change.new is not None and not (self.sides[1] and change.new.oid)
+        # Of a working file that differs by its size nobody has read more, so it has no oid. One that is not there is at
+        # a remote only, so what is stored is what it would hold.
+        is_stored = change.new is not None and bool(change.new.oid)
+        is_here = not is_stored or not (self.sides[1] or self._is_missing(name))
         return before, self._open(name, None if is_here else change.new, self.sides[1]) if change.new else None
+
+    def _is_missing(self, name: str) -> bool:
+        return not os.path.lexists(self._repo.root / name)
 
     def _open(self, name: str, entry: Entry | None, rev: str) -> Content:
         """A file as it is stored, or without an entry the working file."""

@@ -41,7 +41,9 @@ def reader(repo: Repo, *, worktree: bool) -> Read:
 
     def read(path: str, entry: Entry) -> bytes:
         if worktree and path.startswith(paths.FILES):
-            return repo.read(os.path.join(repo.root, path.removeprefix(paths.FILES)), None)
+            file = os.path.join(repo.root, path.removeprefix(paths.FILES))
+            if not entry.oid or os.path.lexists(file):  # else its content is at a remote only, and so unchanged
+                return repo.read(file, None)
         return repo.objects.read(entry.oid)
 
     return read

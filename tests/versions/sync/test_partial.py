@@ -74,6 +74,22 @@ def test_a_clone_without_content_is_clean_and_says_how_many_files_are_away(partl
     assert theirs.status("many").away == 40 and not theirs.status("a.txt").away
 
 
+def test_a_diff_of_a_working_file_that_is_away_shows_what_it_would_hold(
+    partly: Partly, ours: Repo, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    theirs = partly()
+    put(ours, "lines.txt", b"line 0\n")
+    put(ours, "deep/er/b.csv", b"id,v\n1,1\n")
+    ours.commit("shorter", all=True)
+    ours.push()
+    theirs.fetch()
+    monkeypatch.chdir(theirs.root)
+    assert main(["diff", "origin/main"]) == 0
+    shown = capfd.readouterr().out
+    assert "+line 4999" in shown and "1 -> 500 rows" in shown and not _is_here(theirs, "lines.txt")
+    assert theirs.status().clean
+
+
 def test_a_filter_by_size_brings_what_is_smaller(partly: Partly, ours: Repo, brought: Brought) -> None:
     theirs = partly(only="size<1MB")
     assert theirs.status().away == 1 and not _is_here(theirs, "big.bin") and not brought.calls
