@@ -43,6 +43,12 @@ def open_place(location: str | Path) -> Place:
     return Bucket(text)
 
 
+def count_puts(size: int) -> int:
+    """Requests that it takes to store a file of this size: parts have a beginning and an end, and all is looked at."""
+    parts = -(-size // max(_PART, -(-size // _PARTS)))
+    return 2 if size <= WHOLE else parts + 4
+
+
 class Bucket(Connection):
     """An object store: s3://bucket/prefix, gs://, az://, and file:///, memory:/// for trials.
 

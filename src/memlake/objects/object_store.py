@@ -86,7 +86,8 @@ class Connection:
         if self.scheme == "az" and not _is_told_account(options):
             raise Denied(
                 f"{self.url} cannot be opened, because no account is named. Nothing was changed.",
-                hint="Name it in the environment: export AZURE_STORAGE_ACCOUNT_NAME=... AZURE_STORAGE_ACCOUNT_KEY=...",
+                hint="Name it in the environment: export AZURE_STORAGE_ACCOUNT_NAME=... AZURE_STORAGE_ACCOUNT_KEY=...\n"
+                "Or keep it with its key in the keyring: memlake remote login NAME",
             )
         raise InvalidInput(f"{self.url} cannot be opened with these options: {names}.")
 
@@ -118,6 +119,11 @@ class Connection:
             hint = 'Set AWS_REGION, or give client_config={"region": ...}.'
             return InvalidInput(f"{self.url} is in another region than the one it was looked for in.", hint=hint)
         # At these addresses a cloud keeps a machine's credentials; obstore asks there when none were given.
+        if re.search("RequestTimeTooSkewed|Request date header too old", text):
+            what = (
+                f"{self.url} refused the request, because the clock of this machine is wrong. {name} was not reached."
+            )
+            return Denied(what, hint="Set the clock (date says what it is now), then run it again.")
         refused = isinstance(error, (kinds.PermissionDeniedError, kinds.UnauthenticatedError))
         if refused or re.search(r"status code: 40[13]|169\.254\.169\.254|metadata\.google", text):
             kinds_of_key = _CREDENTIALS.get(self.scheme, _CREDENTIALS["s3"])

@@ -94,7 +94,8 @@ class Remotes(Part):
             )
         place = self._check_outside("add", name, check_url(os.fspath(url)))
         settings = RemoteSettings(name, place, check_endpoint(endpoint), region, results=results)
-        open_remote_place(settings, self._repo._settings).claim()  # options that cannot be right are refused here
+        with contextlib.suppress(Denied):  # an account may be named later: `login` needs the remote
+            open_remote_place(settings, self._repo._settings)  # options that cannot be right are refused here
         return self._write(settings)
 
     def set_url(

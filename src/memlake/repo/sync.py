@@ -196,7 +196,13 @@ def make_clone(
     if branch and (0, branch) not in root.refs:
         raise NotFound(
             f"{settings.url} has no branch {branch!r}. Nothing was made.",
-            hint="It has: " + ", ".join(sorted(name for kind, name in root.refs if kind == 0)),
+            hint="It has: " + (", ".join(sorted(name for kind, name in root.refs if kind == 0)) or "none"),
+        )
+    if root.needs:
+        raise InvalidInput(
+            f"{settings.url} begins after commit {root.needs[0][:10]}, so it is no whole repo. Nothing was made.",
+            hint=f"Ask for one of the whole history: memlake bundle create {pasted(Path(settings.url).name)}\n"
+            f"Or, in a clone that has that commit: memlake bundle unbundle {pasted(settings.url)}",
         )
     with init(aside, branch=name, bare=bare) as repo:
         _take_identity(repo, root.repo, bytes.fromhex(root.salt))

@@ -35,6 +35,7 @@ def pushed_lines(style: Style, pushed: Pushed, *, dry_run: bool = False) -> Iter
     verb = "Would send" if dry_run else "Sent"
     counts = f"{words.count(pushed.commits, 'commit')}, {words.count(pushed.objects, 'object')}"
     files = f" in {words.count(pushed.files, 'file')}"
+    files += f" and {words.count(pushed.requests, 'request')}" if pushed.requests and dry_run else ""
     if pushed.changes:
         yield f"{verb} {counts}, {words.size(pushed.size)}{files}."
     if pushed.results:
@@ -77,7 +78,8 @@ def fetched_lines(style: Style, fetched: Fetched, *, dry_run: bool = False) -> I
     yield f"From {style.clean(fetched.url)}"
     yield from (f"   {line}" for line in _change_lines(style, fetched.changes, fetched.remote, sent=False))
     verb = "Would fetch" if dry_run else "Fetched"
-    yield f"{verb} {words.count(fetched.commits, 'commit')}, {words.size(fetched.size)}."
+    requests = f" in {words.count(fetched.requests, 'request')}" if fetched.requests and dry_run else ""
+    yield f"{verb} {words.count(fetched.commits, 'commit')}, {words.size(fetched.size)}{requests}."
     if fetched.results:
         yield f"Took {words.count(fetched.results, 'result')} of functions."
     yield from _purged_lines(style, fetched.purged, dry_run=dry_run)
@@ -114,6 +116,9 @@ def bundle_lines(style: Style, bundled: Bundled, verb: str) -> Iterator[str]:
 
 
 def dropped_lines(dropped: Dropped, *, dry_run: bool) -> Iterator[str]:
+    if not (dropped.paths or dropped.objects):
+        yield "Nothing to drop: what is small lies in history itself, which stays, and the rest is at a remote only."
+        return
     verb = "Would drop" if dry_run else "Dropped"
     what = f"{words.count(len(dropped.paths), 'file')} and {words.count(dropped.objects, 'object')}"
     yield f"{verb} {what}, {words.size(dropped.size)}."

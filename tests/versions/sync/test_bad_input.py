@@ -193,7 +193,8 @@ def test_a_server_that_came_with_a_repo_is_named_before_it_is_trusted(mine: Repo
 @pytest.mark.parametrize(
     ("code", "says", "cure"),
     [("SignatureDoesNotMatch", "refused access", "Check the credentials in AWS_ACCESS_KEY_ID"),
-     ("AccessDenied", "does not let these credentials", "Ask its owner to let you read, write")],
+     ("AccessDenied", "does not let these credentials", "Ask its owner to let you read, write"),
+     ("RequestTimeTooSkewed", "the clock of this machine is wrong", "Set the clock")],
 )  # fmt: skip
 def test_wrong_keys_and_missing_rights_are_told_apart(
     mine: Repo, s3: S3, bucket: Bucket, code: str, says: str, cure: str
@@ -365,10 +366,25 @@ def test_an_endpoint_without_http_is_advised_with_it(mine: Repo, run: Run) -> No
 def test_an_azure_remote_without_an_account_says_how_to_name_it(
     mine: Repo, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "a")
-    monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_KEY", "Zm9v")
-    mine.remotes.add("x", "az://b/p")
-    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME")
-    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY")
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
+    monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_KEY", raising=False)
+    assert run("remote", "add", "x", "az://b/p")[0] == 0  # `remote login` may keep the account, and needs its name
     code, text = run("push", "x")
     assert code != 0 and "export AZURE_STORAGE_ACCOUNT_NAME" in text and "retry_config" not in text
+    assert "memlake remote login" in text
+
+
+# Several
+
+
+def test_a_remote_that_fails_does_not_keep_the_others_from_being_fetched(mine: Repo, run: Run, tmp_path: Path) -> None:
+    for name in ("a", "c"):
+        mine.remotes.add(name, tmp_path / name)
+        mine.push(name)
+        with ml.clone(tmp_path / name, tmp_path / f"from-{name}") as other:
+            commit(other, f"{name}.txt", b"new\n")
+            other.push()
+    mine.remotes.add("b", tmp_path / "b")
+    code, text = run("fetch", "--all")
+    assert code != 0 and "1 remote of 3 could not be fetched" in text and "memlake push b" in text
+    assert all(f"main -> {name}/main" in text for name in ("a", "c"))

@@ -54,6 +54,11 @@ def test_a_range_is_refused_where_its_beginning_is_not(ours: Repo, tmp_path: Pat
         with pytest.raises(ml.errors.InvalidInput, match="begins after commit"):
             verify_bundle(tmp_path / "news.bundle", theirs)
         assert snapshot(theirs) == before
+    with ml.init(tmp_path / "elsewhere") as elsewhere, pytest.raises(ml.errors.InvalidInput, match="begins after"):
+        verify_bundle(tmp_path / "news.bundle", elsewhere)
+    with pytest.raises(ml.errors.InvalidInput, match="no whole repo"):
+        ml.clone(tmp_path / "news.bundle", tmp_path / "cloned")
+    assert not (tmp_path / "cloned").exists()
     assert verify_bundle(tmp_path / "news.bundle", ours).commits == 1
 
 

@@ -12,10 +12,11 @@ import click
 from memlake.cli.arguments import JSON, QUIET, complete_with, open_screen_only, verb
 from memlake.cli.branches.merge_rev import show_merged
 from memlake.cli.screen import Progress, Screen
-from memlake.errors import Usage
+from memlake.errors import Error, Unavailable, Usage
 from memlake.objects.object_store import check_endpoint
 from memlake.repo import Repo, make_clone
 from memlake.repo.remotes import RemoteSettings, check_depth, check_name, check_url, parse_filter
+from memlake.versions.sync.fetch import Fetched
 from memlake.views import words
 from memlake.views.sync import dropped_lines, fetched_lines, pushed_lines
 
@@ -78,10 +79,23 @@ def fetch(repo: Repo, screen: Screen, /, *, remote: str | None, every: bool, dry
     if every and remote:
         raise Usage("--all asks every remote, so name none.")
     names = [one.name for one in repo.remotes] if every else [remote]
-    with _progress("fetching", screen) as progress:
-        found = [repo.fetch(name, progress=progress, dry_run=dry_run) for name in names]
+    found, failed = list[Fetched](), dict[str, Error]()
+    for name in names:
+        try:
+            with _progress("fetching", screen) as progress:
+                found.append(repo.fetch(name, progress=progress, dry_run=dry_run))
+        except Error as error:
+            if name is None or len(names) == 1:
+                raise
+            failed[name] = error  # the others are asked all the same
     lines = () if quiet else [line for one in found for line in fetched_lines(screen, one, dry_run=dry_run)]
     screen.show({"fetched": found}, lines, pages=False)
+    if failed:
+        told = "\n".join(f"  {name}: {error.message}" for name, error in failed.items())
+        raise Unavailable(
+            f"{words.count(len(failed), 'remote')} of {len(names)} could not be fetched:\n{told}",
+            hint=next(iter(failed.values())).hint,
+        )
 
 
 @verb(shared=[JSON, QUIET])
@@ -98,7 +112,7 @@ def pull(
         pulled = repo.pull(remote, branch, ff=not no_ff, only_ff=only_ff, progress=progress)
     if screen.as_json:
         screen.json({"fetched": pulled.fetched, "merged": pulled.merged})
-    elif not quiet:
+    elif not quiet and not (pulled.merged and pulled.fetched.up_to_date):
         screen.lines(fetched_lines(screen, pulled.fetched))
     if pulled.merged is not None:
         show_merged(repo, screen, pulled.merged, before, quiet=quiet or screen.as_json)

@@ -144,7 +144,7 @@ def _report(file: Path, root: Root, objects: int) -> Bundled:
 def verify(history: History | None, remote: Remote) -> Bundled:
     """Whether every file of a bundle is whole and every record matches its hash; with a history, whether it fits."""
     root = remote.get_root().root
-    if history is not None and root.repo == history.objects.repo:
+    if history is not None:
         check_needs(history, remote, root)
     batches = [receive.read_batch(remote, file, uuid.UUID(root.repo).bytes) for file in root.log]
     listed, found, objects = {pack.name: pack.size for pack in root.packs}, set[str](), 0

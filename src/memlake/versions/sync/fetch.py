@@ -57,6 +57,7 @@ class Fetched(NamedTuple):
     purged: tuple[PurgeRecord, ...] = ()
     kept_tags: tuple[str, ...] = ()  # that name something else here
     results: int = 0  # answers of functions that came
+    requests: int = 0  # to a bucket, that this takes
 
     @property
     def up_to_date(self) -> bool:
@@ -170,7 +171,10 @@ def _take_in(
             return receive.read_batches(remote, some, root.repo, incoming)
 
         planned = receive.plan(history.objects, files, read, root, wanted)
-        found = found._replace(size=planned.size + sum(file.size for file in files))
+        asked = 1 + len(found.purged) * 2 + planned.requests + sum(remote.count_gets(file.size) for file in files)
+        found = found._replace(
+            size=planned.size + sum(file.size for file in files), requests=asked if remote.is_bucket else 0
+        )
         if dry_run:
             return found._replace(commits=sum(file.commits for file in files))
         made = receive.bring(history.objects, remote, planned, progress)

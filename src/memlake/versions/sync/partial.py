@@ -115,7 +115,7 @@ def _bring_held(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
     sealed += _bring_small(objects, link, [one for one in held if one.form == INLINE])
     parts = [one for one in held if one.form == PART]
     for one in parts:
-        receive.bring_part(objects, link.remote, one.oid, one.size, part_path(one.oid, one.start))
+        receive.bring_part(objects, link.remote, (one.oid, one.size, part_path(one.oid, one.start)))
     with objects.db.write():
         now = tick(objects.db)
         for made in sealed:

@@ -20,6 +20,7 @@ from pathlib import Path
 from memlake.errors import Conflict, Error, NotFound, Unavailable, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
+from memlake.objects.bucket import count_puts
 from memlake.objects.layout import now
 from memlake.objects.leases import Lease
 from memlake.objects.purge import PurgeRecord, decode_purge
@@ -73,6 +74,7 @@ class Pushed(NamedTuple):
     erased: Erased = Erased()  # what was purged here and is erased there now
     purged: tuple[PurgeRecord, ...] = ()  # what was purged there and is erased here now
     results: int = 0  # answers of functions that went
+    requests: int = 0  # of a bucket, that these files take, the root with its copy, and what is asked before
 
     @property
     def up_to_date(self) -> bool:
@@ -396,8 +398,16 @@ def _describe(history: History, link: Link, work: _Work) -> Pushed:
     return Pushed(
         link.remote.name, link.remote.url, tuple(work.changes), len(work.seqs), objects,
         sum(sending.size for sending in work.sendings), files=_count_files(work), is_first=work.before is None,
-        rooms=rooms,
+        rooms=rooms, requests=_count_requests(work) if link.remote.is_bucket else 0,
     )  # fmt: skip
+
+
+def _count_requests(work: _Work) -> int:
+    files = [file.size for sending in work.sendings for file in (*sending.packs, *sending.parts)]
+    looks = len(files) if len(files) > 1 else 0  # whether each is there already
+    batches = [batch.file.size for sending in work.sendings for batch in sending.batches] or [0]
+    is_first = work.before is None  # then the place must be empty
+    return 1 + is_first + looks + sum(map(count_puts, [*files, *batches])) + 1 + count_puts(0)
 
 
 def _count_paths(history: History, seqs: Sequence[int]) -> dict[str, int]:

@@ -40,7 +40,7 @@ from memlake.objects.packs import (
 from memlake.objects.places import Folder
 from memlake.objects.store import Objects, part_name
 from memlake.versions.sync.batch import MOST, Batch, Pack, Part, decode_batch, open_flat, read_rows
-from memlake.versions.sync.remote import Progress, Remote, in_parallel
+from memlake.versions.sync.remote import Meter, Progress, Remote, in_parallel
 from memlake.versions.sync.root import LogFile, Root
 
 Row = TypeVar("Row")
@@ -69,6 +69,12 @@ class Plan(NamedTuple):
     def size(self) -> int:
         single = sum(record.length for records in self.single.values() for record in records)
         return sum(pack.size for pack in self.whole) + single + sum(part.size for part in self.parts)
+
+    @property
+    def requests(self) -> int:
+        """How many it takes of a bucket to bring them."""
+        files = sum(Remote.count_gets(one.size) for one in (*self.whole, *self.parts))
+        return files + sum(1 for records in self.single.values() for _ in spans(records))
 
 
 def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Path) -> Iterator[tuple[LogFile, Batch]]:
@@ -193,32 +199,24 @@ def _read_records(objects: Objects, pack: Pack, size: int) -> list[Record]:
 
 def bring(objects: Objects, remote: Remote, planned: Plan, progress: Progress | None = None) -> list[Sealed]:
     """Bring packs and parts here, checked; returns new packs that were made of single records."""
-    total, done = planned.size, 0
-    jobs: list[tuple[str, int, Pack | Part]] = [("pack", pack.size, pack) for pack in planned.whole]
-    jobs += [("part", part.size, part) for part in planned.parts]
+    meter = Meter(progress, planned.size, "content")
 
-    def work(job: tuple[str, int, Pack | Part]) -> None:
-        _, _, what = job
-        if isinstance(what, Pack):
-            _bring_pack(objects, remote, what)
+    def work(file: Pack | Part) -> None:
+        if isinstance(file, Pack):
+            _bring_pack(objects, remote, file, meter)
         else:
-            bring_part(objects, remote, what.oid, what.size, what.path)
+            bring_part(objects, remote, (file.oid, file.size, file.path), meter)
 
-    for (kind, size, _), _ in in_parallel(work, jobs, at_once=4):
-        done += size
-        if progress:
-            progress(done, total, f"{kind}s")
-    made = bring_records(objects, remote, planned.single)
-    if progress and planned.single:
-        progress(total, total, "records")
-    return made
+    for _ in in_parallel(work, [*planned.whole, *planned.parts], at_once=4):
+        pass
+    return bring_records(objects, remote, planned.single, meter)
 
 
-def _bring_pack(objects: Objects, remote: Remote, pack: Pack) -> None:
+def _bring_pack(objects: Objects, remote: Remote, pack: Pack, meter: Meter) -> None:
     """A whole pack into its place, every record of it checked. One that is there was checked, or is checked now."""
     file = objects.tmp / f"{hashlib.sha256(pack.name.encode()).hexdigest()[:32]}.pack"
     if not _is_here(objects, pack):
-        remote.download(f"packs/{pack.name}", pack.size, file)
+        remote.download(f"packs/{pack.name}", pack.size, file, meter)
         try:
             _check_pack(pack, file)
         except Corrupt as error:
@@ -264,9 +262,11 @@ def check_links(oid: bytes, content: bytes, links: bytes | None) -> None:
             raise Corrupt(f"object {oid.hex()[:10]} links to what its content does not name.")
 
 
-def bring_part(objects: Objects, remote: Remote, oid: bytes, size: int, path: str) -> None:
+def bring_part(objects: Objects, remote: Remote, part: tuple[bytes, int, str], meter: Meter | None = None) -> None:
+    """A part, by its oid, its size and where it lies there, into its place."""
+    oid, size, path = part
     file = objects.tmp / f"{oid.hex()[:32]}.part"
-    remote.download(path, size, file)
+    remote.download(path, size, file, meter)
     with file.open("rb") as stream:
         if hashlib.file_digest(stream, "sha256").digest() != oid:
             file.unlink(missing_ok=True)
@@ -275,7 +275,9 @@ def bring_part(objects: Objects, remote: Remote, oid: bytes, size: int, path: st
     file.unlink(missing_ok=True)
 
 
-def bring_records(objects: Objects, remote: Remote, single: Mapping[str, Sequence[Record]]) -> list[Sealed]:
+def bring_records(
+    objects: Objects, remote: Remote, single: Mapping[str, Sequence[Record]], meter: Meter | None = None
+) -> list[Sealed]:
     """Records of packs that do not come whole, checked and stored in packs of our own; returns those."""
     made: list[Sealed] = []
     writer: PackWriter | None = None
@@ -292,6 +294,8 @@ def bring_records(objects: Objects, remote: Remote, single: Mapping[str, Sequenc
                     check_record(record, payload)
                 writer = writer or PackWriter(objects.tmp, objects.repo)
                 writer.copy(record, payload)
+            if meter:
+                meter(sum(map(len, payloads)))
             if writer is not None and writer.is_full:
                 sealed, writer = writer.deliver(objects.packs), None
                 made.append(sealed)

@@ -25,6 +25,7 @@ from typing import Protocol, TypeVar
 from memlake.errors import Conflict, Corrupt, Denied, InvalidInput, NotFound, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
+from memlake.objects.bucket import Bucket
 from memlake.objects.places import Place
 from memlake.objects.swap import LARGEST, Moved, Swap, open_swap
 from memlake.versions.sync import root as roots
@@ -47,6 +48,20 @@ class Progress(Protocol):
     """Told of every file that arrived: how many bytes of it, of how many in all."""
 
     def __call__(self, done: int, total: int, what: str, /) -> None: ...
+
+
+class Meter:
+    """Adds up the bytes that several threads bring, and tells of each step."""
+
+    def __init__(self, progress: Progress | None, total: int, what: str) -> None:
+        self._progress, self._total, self._what = progress, total, what
+        self._done, self._lock = 0, threading.Lock()
+
+    def __call__(self, size: int) -> None:
+        with self._lock:
+            self._done += size
+            if self._progress:
+                self._progress(self._done, self._total, self._what)
 
 
 class State(NamedTuple):
@@ -165,6 +180,11 @@ class Remote:
         finally:
             file.unlink(missing_ok=True)
 
+    @property
+    def is_bucket(self) -> bool:
+        """Whether requests to it are worth counting."""
+        return isinstance(self.place, Bucket)
+
     def get_bytes(self, name: str, size: int) -> bytes:
         """A small file whole, checked against its name if that is a hash."""
         data = self.place.get(name, 0, size)
@@ -172,15 +192,22 @@ class Remote:
             raise Corrupt(f"{name} in {self.url} does not match its name. Nothing was changed.")
         return data
 
-    def download(self, name: str, size: int, target: Path) -> None:
+    @staticmethod
+    def count_gets(size: int) -> int:
+        """Requests that a download takes."""
+        return -(-size // _BLOCK)
+
+    def download(self, name: str, size: int, target: Path, meter: Meter | None = None) -> None:
         """Bring a file here. One that is here already, whole, is not asked for again."""
         if target.exists() and target.stat().st_size == size:
-            return
+            return meter(size) if meter else None
         part = target.with_name(f"{target.name}.{os.urandom(4).hex()}~")
         try:
             with open(part, "xb") as stream:
                 for at in range(0, size, _BLOCK):
-                    stream.write(self.place.get(name, at, min(_BLOCK, size - at)))
+                    length = stream.write(self.place.get(name, at, min(_BLOCK, size - at)))
+                    if meter:
+                        meter(length)
                 stream.flush()
                 disk.fsync_file(stream.fileno())
             disk.rename(part, target)
