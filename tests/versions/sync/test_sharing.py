@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import memlake as ml
+from memlake.cli.main import main
 from memlake.repo import Repo
 from memlake.versions.sync import collect as collecting
 from memlake.versions.sync import push as pushing
 from memlake.versions.sync import remote as remotes
 from memlake.versions.sync.batch import Batch
 from memlake.versions.sync.root import Root
+from tests.servers import S3, Bucket
 from tests.versions.sync.conftest import Team, commit, files_of, heads, put, remember, snapshot
 
 
@@ -281,3 +285,71 @@ def test_a_push_that_loses_to_others_again_and_again_waits_longer_each_time_and_
     assert ours.fetch().commits == 1
     assert len(waits) == 25 and len(set(waits)) > 20
     assert max(waits[:2]) < 0.1 and all(0 <= wait <= 1 for wait in waits) and max(waits[5:]) > 0.1
+
+
+def test_a_trial_says_how_many_requests_a_push_and_a_fetch_take(
+    ours: Repo, tmp_path: Path, s3: S3, bucket: Bucket
+) -> None:
+    ours.remotes.add("s3", f"s3://{bucket.name}/p", endpoint=s3.proxy.endpoint)
+
+    def count(act: Callable[[], object]) -> int:
+        s3.proxy.forget()
+        act()
+        return len(s3.proxy.seen)
+
+    first = ours.push("s3", dry_run=True)
+    assert first.requests == count(lambda: ours.push("s3")) and first.requests > 8
+    theirs, hers = (ml.clone(f"s3://{bucket.name}/p", tmp_path / n, endpoint=s3.proxy.endpoint) for n in ("a", "b"))
+    with theirs, hers:
+        commit(ours, "new.bin", random.Random(5).randbytes(20 << 20))
+        later = ours.push("s3", dry_run=True)
+        assert later.requests == count(lambda: ours.push("s3"))
+        planned = theirs.fetch(dry_run=True)  # it brings the batches, so that it need not be asked for them again
+        assert planned.requests == count(hers.fetch) and planned.requests >= 1 + 1 + 20 / 4
+    assert not ours.push(dry_run=True).requests  # a folder is asked nothing
+
+
+def test_going_to_a_branch_that_only_a_remote_has_makes_it_here(ours: Repo, team: Team) -> None:
+    ours.switch("exp", create=True)
+    oid = commit(ours, "exp.txt", b"1\n")
+    ours.push()
+    theirs = team("theirs")
+    theirs.switch("main", create=True, reset=True)
+    theirs.switch("exp")
+    assert theirs.branches.current == "exp" and theirs.head == oid and (Path(theirs.root) / "exp.txt").exists()
+    theirs.switch("-")
+    theirs.branches.delete("exp", force=True)
+    other = Path(theirs.root).parent / "other"
+    theirs.remotes.add("other", other)
+    ours.remotes.add("other", other)
+    ours.push("other")
+    theirs.fetch("other")
+    with pytest.raises(ml.errors.InvalidInput, match="2 remotes have one: origin/exp, other/exp"):
+        theirs.switch("exp")
+    with pytest.raises(ml.errors.NotFound, match="unknown rev"):
+        theirs.switch("nowhere")
+
+
+@pytest.mark.parametrize("verb", ["switch", "checkout"])
+def test_a_person_who_goes_to_a_branch_of_a_remote_reads_that_it_is_new(
+    ours: Repo, team: Team, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], verb: str
+) -> None:
+    ours.branches.create("exp")
+    ours.push(None, "main", "exp")
+    monkeypatch.chdir(team("theirs").root)
+    assert main([verb, "exp"]) == 0 and "Switched to a new branch 'exp'" in capfd.readouterr().err
+
+
+def test_a_pull_that_merges_what_was_fetched_before_does_not_say_that_nothing_came(
+    ours: Repo, team: Team, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    ours.push()
+    theirs = team("theirs")
+    commit(ours, "new.txt", b"1\n")
+    ours.push()
+    theirs.fetch()
+    monkeypatch.chdir(theirs.root)
+    assert main(["pull"]) == 0
+    shown = capfd.readouterr()
+    assert "Already up to date" not in shown.out + shown.err and "new.txt" in shown.out
+    assert main(["pull"]) == 0 and "Already up to date" in capfd.readouterr().out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -150,7 +151,10 @@ def _rename(repo: Repo, names: Sequence[str], *, force: bool) -> None:
 @click.option("-d", "--detach", is_flag=True, help="Go to a commit without a branch.")
 @click.option("-f", "--force", "--discard-changes", "force", is_flag=True, help="Throw away local changes.")
 def switch(repo: Repo, screen: Screen, /, *, name: str, start: str | None, quiet: bool, **how: bool) -> None:
-    """Go to another branch; - is the previous one. If changes in your files would be lost, it refuses."""
+    """Go to another branch; - is the previous one. If changes in your files would be lost, it refuses.
+
+    A branch that only a remote has is made here, beginning where that is.
+    """
     how["create"] |= how["reset"]
     if start and not how["create"]:
         raise Usage(f"'{start}' is a start, which only -c takes.")
@@ -164,7 +168,8 @@ def _go(repo: Repo, screen: Screen, name: str, *, quiet: bool = False, **how: An
     with suggest_revs(repo, start or name):
         repo.switch(name, at=start, **how)
     if not quiet:
-        made = "" if not how["create"] else "reset" if is_known else "new"
+        is_made = how["create"] or (not is_known and name in repo.branches)
+        made = "" if not is_made else "reset" if is_known else "new"
         screen.note(advice + _arrival(repo, screen, before, made))
 
 
@@ -231,7 +236,7 @@ def checkout(
 
 def _targets(repo: Repo, given: Sequence[str]) -> tuple[list[str], list[str]]:
     """A branch wins over a file of its name, as for git."""
-    if after_dashes() is None and given and given[0] in repo.branches:
+    if after_dashes() is None and given and (given[0] in repo.branches or _is_followed(repo, given[0])):
         return [given[0]], list(given[1:])
     revs, given_paths = split(repo, given)
     if len(revs) > 1:
@@ -239,8 +244,14 @@ def _targets(repo: Repo, given: Sequence[str]) -> tuple[list[str], list[str]]:
     return revs, given_paths
 
 
+def _is_followed(repo: Repo, name: str) -> bool:
+    """Whether only a remote has a branch of this name: going there makes ours."""
+    there = any(branch.name.partition("/")[2] == name for branch in repo.remotes.branches())
+    return there and not is_rev(repo, name) and not os.path.lexists(name)
+
+
 def _visit(repo: Repo, screen: Screen, rev: str, *, quiet: bool, detach: bool, force: bool) -> None:
-    is_branch = rev in repo.branches
+    is_branch = rev in repo.branches or _is_followed(repo, rev)
     if not is_branch and not is_rev(repo, rev):
         with suggest_revs(repo, rev):
             raise NotFound(f"'{rev}' is neither a branch, a revision nor a file here.")

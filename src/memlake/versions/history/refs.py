@@ -47,6 +47,11 @@ def branches(db: Database, current: str | None) -> list[Branch]:
     return [Branch(name, _hex(work), _hex(memory), name == current) for name, work, memory, _ in rows]
 
 
+def list_followed(db: Database, name: str) -> list[str]:
+    """The branches of this name at remotes, as `origin/main`."""
+    return [full for full, *_ in tables.list_refs(db, REMOTE) if full.partition("/")[2] == name]
+
+
 def advise_switch(db: Database) -> str:
     """The command that leaves a detached HEAD, for the first branch or, if there is none, a new one."""
     name = next((branch.name for branch in branches(db, None)), None)

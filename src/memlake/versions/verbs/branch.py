@@ -188,6 +188,8 @@ def switch(here: Checkout, name: str, how: Going) -> tuple[Change, ...]:
         how = how._replace(create=False, detach=how.detach or refs.find(here.history.db, name) is None)
     if how.create:
         return _switch_new(here, name, how.at, reset=how.reset)
+    if not how.detach and refs.find(here.history.db, name) is None and rev.find(here, name) is None:
+        return _switch_new(here, name, _find_followed(here, name), reset=False)
     goal, target = _choose_goal(here, name, how.detach)
     with operation(here, "switch", name, files=True) as verb:
         return go(here, verb, target, goal, force=how.force)
@@ -205,6 +207,20 @@ def _switch_new(here: Checkout, name: str, at: str | None, *, reset: bool) -> tu
             _put_branch(here, verb, name, heads, at or "HEAD", force=reset)
         update.move_to(here, verb, goal, changes, ready=ready)
     return changes
+
+
+def _find_followed(here: Checkout, name: str) -> str:
+    """The branch of a remote from which one of this name begins, as in git."""
+    found = refs.list_followed(here.history.db, name)
+    if not found:
+        raise rev.describe_unknown(here, name)
+    if len(found) > 1:
+        raise InvalidInput(
+            f"there is no branch {name!r} here, and {len(found)} remotes have one: {', '.join(found)}. Nothing was "
+            "changed.",
+            hint=f"Say which: memlake switch -c {pasted(name)} {pasted(found[0])}",
+        )
+    return found[0]
 
 
 def _choose_goal(here: Checkout, name: str, detach: bool) -> tuple[Goal, Commit | None]:
