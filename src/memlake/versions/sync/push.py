@@ -403,7 +403,8 @@ def _describe(history: History, link: Link, work: _Work) -> Pushed:
 
 
 def _count_requests(work: _Work) -> int:
-    files = [file.size for sending in work.sendings for file in (*sending.packs, *sending.parts)]
+    files = [pack.size for sending in work.sendings for pack in sending.packs]
+    files += [part.size for sending in work.sendings for part in sending.parts]
     looks = len(files) if len(files) > 1 else 0  # whether each is there already
     batches = [batch.file.size for sending in work.sendings for batch in sending.batches] or [0]
     is_first = work.before is None  # then the place must be empty

@@ -73,8 +73,8 @@ class Plan(NamedTuple):
     @property
     def requests(self) -> int:
         """How many it takes of a bucket to bring them."""
-        files = sum(Remote.count_gets(one.size) for one in (*self.whole, *self.parts))
-        return files + sum(1 for records in self.single.values() for _ in spans(records))
+        sizes = [pack.size for pack in self.whole] + [part.size for part in self.parts]
+        return sum(map(Remote.count_gets, sizes)) + sum(1 for records in self.single.values() for _ in spans(records))
 
 
 def read_batches(remote: Remote, files: Iterable[LogFile], repo: str, folder: Path) -> Iterator[tuple[LogFile, Batch]]:
@@ -207,7 +207,8 @@ def bring(objects: Objects, remote: Remote, planned: Plan, progress: Progress | 
         else:
             bring_part(objects, remote, (file.oid, file.size, file.path), meter)
 
-    for _ in in_parallel(work, [*planned.whole, *planned.parts], at_once=4):
+    files: list[Pack | Part] = [*planned.whole, *planned.parts]
+    for _ in in_parallel(work, files, at_once=4):
         pass
     return bring_records(objects, remote, planned.single, meter)
 
