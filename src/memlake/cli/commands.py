@@ -72,6 +72,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "push": ("memlake.cli.sync.share", "Send branches and tags to a remote."),
         "drop": ("memlake.cli.sync.share", "Let the content of files be at a remote only."),
         "bundle": ("memlake.cli.sync.bundle", "Write branches with all they need into one file."),
+        "archive": ("memlake.cli.sync.archive", "Move the data of old commits into one file at a remote."),
     },
     "Datasets": {
         "dataset": ("memlake.cli.dataset.group", "Look at datasets, compare, export, delete and restore them."),

@@ -30,6 +30,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "remote results": ("memlake remote results origin on",),
     "remote refresh": ("memlake remote refresh origin",),
     "bundle": ("memlake bundle create pets.bundle",),
+    "archive": ("memlake archive --older-than 365d -n", "memlake archive --older-than 365d --to origin"),
     "tier": ("memlake tier status",),
     "bundle create": ("memlake bundle create pets.bundle", "memlake bundle create news.bundle v1.0..main"),
     "bundle verify": ("memlake bundle verify pets.bundle",),

@@ -35,6 +35,7 @@ SAFE_SQLITE = (3, 51, 3)  # before it, two writers can corrupt a shared WAL
 PATIENCE = 600.0
 Row = tuple[Any, ...]
 Result = TypeVar("Result")
+ReadArchived = Callable[[bytes], bytes]
 # How a check of the whole file ends its line on a page that fails its checksum: "Tree 4 page 4: ... error code=8202".
 _WRONG_PAGE = f"error code={apsw.SQLITE_IOERR_DATA}"
 # What SQLite makes by itself: for AUTOINCREMENT, and for each table of FTS5.
@@ -62,6 +63,10 @@ class ForeignSchema(apsw.CorruptError):
     format: object = None
 
 
+def _refuse_archived(_row: bytes) -> bytes:
+    raise Unavailable("the data of a commit lies in an archive, which is not read here. Nothing was changed.")
+
+
 class Database:
     """A SQLite file in WAL mode. `durable` means an acknowledged write survives a power cut."""
 
@@ -81,6 +86,7 @@ class Database:
         self.closed = False
         self.denied: Denied | Unavailable | None = None  # why nothing may be written here
         self.cure = "Run memlake fsck."  # what to do when it is damaged
+        self.read_archived: ReadArchived = _refuse_archived  # what rows keep elsewhere; whoever opens a repo gives it
         forks.add(self)
 
     # -- reading ------------------------------------------------------------------------------

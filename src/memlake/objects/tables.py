@@ -20,6 +20,11 @@ def find_fact(db: Database, key: str) -> Row | None:
     return db.row("SELECT value FROM meta WHERE key = ?", (key,))
 
 
+def list_facts(db: Database, start: str) -> list[Row]:
+    """The facts whose key starts so: key, value."""
+    return db.rows("SELECT key, value FROM meta WHERE substr(key, 1, length(?1)) = ?1 ORDER BY key", (start,))
+
+
 def has_facts(db: Database) -> bool:
     """Whether anything is noted, as it is in every repo that was begun."""
     return db.row("SELECT 1 FROM meta") is not None

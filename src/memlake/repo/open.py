@@ -28,6 +28,7 @@ from memlake.records import Author
 from memlake.repo.settings import Config, has_database, open_packs
 from memlake.versions.checkout.context import Checkout, find_problem, write_head
 from memlake.versions.checkout.local import Local
+from memlake.versions.history.archive import ArchiveFile, Archives
 from memlake.versions.history.commits import History
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ class Opened:
             self._spare.callback(tiered.reads.flush)
         objects = Objects(db, place, parts, folder / "tmp", remotes=functools.partial(_bring, folder))
         self._history = History(db, objects, KINDS)
+        self._archives = Archives(db, functools.partial(_bring_archive, db, objects))
+        db.read_archived = self._archives.read
+        self._spare.callback(self._archives.close)
         self._is_bare = self.root == folder
         bare = versions.bare.NoCheckout(self._history, self._settings.init_branch) if self._is_bare else None
         self._local = bare or self._open_local(folder)
@@ -304,6 +308,11 @@ def _bring(folder: Path, objects: Objects, oids: Sequence[bytes]) -> None:
     """Bring content that is at a remote only. A method of Opened would keep a closed repo, and the files it has open,
     until Python collects cycles."""
     versions.partial.bring(objects, later.remotes.open_links(folder, objects.repo), oids)
+
+
+def _bring_archive(db: Database, objects: Objects, file: ArchiveFile) -> None:
+    links = later.remotes.open_links(db.path.parent, objects.repo)
+    versions.archive.bring_archive(db, links, file)
 
 
 def each(paths: Sequence[SomePaths]) -> list[AnyPath]:

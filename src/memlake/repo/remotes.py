@@ -19,19 +19,22 @@ from memlake import config, nofollow, versions
 from memlake import repo as later
 from memlake.calls import check_methods
 from memlake.defaults import Settings
-from memlake.errors import AlreadyExists, Denied, InvalidInput, NotFound, pasted
+from memlake.errors import AlreadyExists, Conflict, Denied, InvalidInput, NotFound, pasted
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects.bucket import Bucket, open_place
 from memlake.objects.object_store import check_endpoint
 from memlake.objects.one_file import OneFile
 from memlake.objects.places import Folder, Place
-from memlake.records import Branch
+from memlake.records import Branch, count
 from memlake.repo.open import AnyPath
 from memlake.repo.part import Part
 from memlake.versions import tables
+from memlake.versions.history import archive
+from memlake.versions.history.times import parse_age
 
 if TYPE_CHECKING:
+    from memlake.versions.sync.archive import Archived
     from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.drop import Dropped
     from memlake.versions.sync.fetch import Fetched, Link
@@ -164,8 +167,20 @@ class Remotes(Part):
             self._repo._history, name
         ):
             self.get(name, trusted=False)
+        self._refuse_last_archive(name)
         versions.fetch.rename_tracked(self._repo._history, name, None)
         disk.remove_tree(self._repo.dir / FOLDER / name)
+
+    def _refuse_last_archive(self, name: str) -> None:
+        """Refuse to forget the only remote where the data of old commits may lie."""
+        db, known = self._repo._history.db, list_remotes(self._repo.dir)
+        away = [file for file in archive.list_archives(db) if not archive.copy_of(db, file).exists()]
+        if away and [one.name for one in known] == [name]:
+            raise Conflict(
+                f"the data of {count(sum(file.commits for file in away), 'old commit')} lies in an archive at "
+                f"{known[0].url} alone. Nothing was changed.",
+                hint=f"Have it here again first: memlake archive --back && memlake remote remove {pasted(name)}",
+            )
 
     def get(self, name: str | None = None, *, trusted: bool = True) -> RemoteSettings:
         """A remote by its name; without one "origin", or the only one there is."""
@@ -244,6 +259,25 @@ class Remotes(Part):
         with self._repo._verb() as here:
             links = open_links(self._repo.dir, self._repo._id)
             return versions.drop.drop(here, links, self._repo._resolve_patterns(*paths), dry_run=dry_run)
+
+    def archive(self, older_than: str, to: str | None = None, *, dry_run: bool = False, keep: bool = False) -> Archived:
+        """Move the data of commits from before "365d" or "2025-01-31", that a remote has, into one file there.
+
+        Whatever reads them has the file brought, and says so. `keep`: a copy stays here, smaller than the data was.
+        """
+        with self.link(to) as link:
+            return versions.archive.archive_commits(
+                self._repo._history, link, parse_age(older_than), dry_run=dry_run, keep=keep
+            )
+
+    def unarchive(self) -> Archived:
+        """Have the data of all archived commits in repo.db again."""
+        return versions.archive.bring_back(self._repo._history, self._repo._archives)
+
+    def drop_archives(self) -> Archived:
+        """Remove the copies of archives that lie here since they were read."""
+        links = open_links(self._repo.dir, self._repo._id)
+        return versions.archive.drop_copies(self._repo._history, self._repo._archives, links)
 
     def keep(self, settings: RemoteSettings) -> RemoteSettings:
         """Note other settings of a remote."""

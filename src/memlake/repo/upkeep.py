@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlake import config, dataset, memories, nofollow, versions
 from memlake import repo as later
 from memlake.calls import check_methods
-from memlake.errors import Error, pasted
+from memlake.errors import Error, Unavailable, pasted
 from memlake.memories.kind import MEMORY
 from memlake.repo.open import AnyPath, checked_oid
 from memlake.repo.part import Part
@@ -89,7 +90,11 @@ class Upkeep(Part):
         return versions.usage.measure(self._repo._look(), self._repo.dir)
 
     def backup(self, file: AnyPath) -> int:
-        """Copy the repo into one file; returns its size."""
+        """Copy the repo into one file; returns its size. The data of old commits that is at a remote comes first."""
+        try:
+            self._repo._archives.have_all()
+        except Unavailable as error:
+            warnings.warn(f"the backup does not hold all commits: {error.message}", stacklevel=2)
         return versions.backup.backup(self._repo._look(), self._repo.dir, Path(config.real_name(file)))
 
     def checkpoint(self) -> bool:

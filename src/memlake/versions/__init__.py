@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from memlake.versions.checkout import attributes, bare, globs, rev, run_notes, scratch, status, update, worktree
     from memlake.versions.history import log, merge_trees, refs
     from memlake.versions.lineage import commit_facts, graph
-    from memlake.versions.sync import bundle, drop, fetch, mirror, partial, push, receive, remote, remote_gc
+    from memlake.versions.sync import archive, bundle, drop, fetch, mirror, partial, push, receive, remote, remote_gc
     from memlake.versions.upkeep import backup, doctor, fsck, gc, purge, rebuild, rescue
     from memlake.versions.verbs import (
         bisect,
@@ -38,7 +38,7 @@ _ROOMS = {
     "checkout": ("attributes", "bare", "globs", "rev", "run_notes", "scratch", "status", "update", "worktree"),
     "history": ("log", "merge_trees", "refs"),
     "lineage": ("commit_facts", "graph"),
-    "sync": ("bundle", "drop", "fetch", "mirror", "partial", "push", "receive", "remote", "remote_gc"),
+    "sync": ("archive", "bundle", "drop", "fetch", "mirror", "partial", "push", "receive", "remote", "remote_gc"),
     "upkeep": ("backup", "doctor", "fsck", "gc", "purge", "rebuild", "rescue"),
     "verbs": (
         "bisect", "branch", "clean", "commit", "diff", "grep", "merge", "metrics", "nearest_tag", "promote", "rebase",
@@ -46,7 +46,7 @@ _ROOMS = {
     ),
 }  # fmt: skip
 __all__ = [
-    "attributes", "backup", "bare", "bisect", "branch", "bundle", "clean", "commit", "commit_facts", "diff",
+    "archive", "attributes", "backup", "bare", "bisect", "branch", "bundle", "clean", "commit", "commit_facts", "diff",
     "doctor", "drop", "fetch", "fsck", "gc", "globs", "graph", "grep", "log", "merge", "merge_trees", "metrics",
     "mirror", "nearest_tag", "partial", "promote", "purge", "push", "rebase", "rebuild", "receive", "refs",
     "remote", "remote_gc", "rescue", "resolve", "rev", "run_notes", "scratch", "show", "stage", "stash", "status",

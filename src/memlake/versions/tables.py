@@ -17,6 +17,18 @@ _NEWEST = (1 << 63) - 1
 
 # -- history ---------------------------------------------------------------------------------------
 
+_IS_ARCHIVED = "substr(data, 1, 1) = x'00'"  # no commit begins so: it is a list
+
+
+def _fill(db: Database, rows: Iterable[Row], at: int) -> Iterator[Row]:
+    """Rows with the data of commits whose own rows only say where in an archive it lies (history/archive.py).
+
+    All that reads the data of commits goes through here, so nobody else need know of archives.
+    """
+    for row in rows:
+        data = row[at]
+        yield row if data is None or data[0] else (*row[:at], db.read_archived(data), *row[at + 1 :])
+
 
 def add_commit(db: Database, row: Sequence[Any]) -> None:
     """Store a commit: seq, oid, lane, p1, p2, other, generation, data."""
@@ -31,12 +43,13 @@ def add_commits(db: Database, rows: Iterable[Sequence[Any]]) -> None:
 
 def find_commit(db: Database, oid: bytes) -> Row | None:
     """A commit by its oid: seq, oid, data."""
-    return db.row("SELECT seq, oid, data FROM history WHERE oid = ?", (oid,))
+    rows = db.rows("SELECT seq, oid, data FROM history WHERE oid = ?", (oid,))
+    return next(_fill(db, rows, 2), None)
 
 
 def find_commit_at(db: Database, seq: int) -> Row | None:
     """A commit by its number: seq, oid, data."""
-    return db.row("SELECT seq, oid, data FROM history WHERE seq = ?", (seq,))
+    return next(_fill(db, db.rows("SELECT seq, oid, data FROM history WHERE seq = ?", (seq,)), 2), None)
 
 
 def find_seq(db: Database, oid: bytes) -> int | None:
@@ -97,7 +110,7 @@ WITH RECURSIVE behind(seq) AS (
   UNION SELECT h.p2 FROM behind b JOIN history h ON h.seq = b.seq WHERE h.p2 NOT NULL)
 SELECT h.seq, h.oid, h.p1, h.data FROM behind b JOIN history h ON h.seq = b.seq ORDER BY h.seq DESC"""
     members = tuple(seqs)
-    return db.each(sql, (array(members),)) if members else iter(())
+    return _fill(db, db.each(sql, (array(members),)), 3) if members else iter(())
 
 
 def scan_first_parents(db: Database, seq: int, holding: bytes = b"") -> Iterator[Row]:
@@ -105,11 +118,12 @@ def scan_first_parents(db: Database, seq: int, holding: bytes = b"") -> Iterator
 
     Of these only commits whose data holds some bytes.
     """
-    sql = """
+    sql = f"""
 WITH RECURSIVE line(seq) AS (
   SELECT ?1 UNION ALL SELECT h.p1 FROM line l JOIN history h ON h.seq = l.seq WHERE h.p1 NOT NULL)
-SELECT h.seq, h.oid, h.p1, h.data FROM line l JOIN history h ON h.seq = l.seq WHERE instr(h.data, ?2)"""
-    return db.each(sql, (seq, holding))
+SELECT h.seq, h.oid, h.p1, h.data FROM line l JOIN history h ON h.seq = l.seq
+  WHERE instr(h.data, ?2) OR {_IS_ARCHIVED}"""
+    return (row for row in _fill(db, db.each(sql, (seq, holding)), 3) if holding in row[3])
 
 
 def scan_line(db: Database, seq: int, *, after: int) -> Iterator[Row]:
@@ -133,7 +147,8 @@ def list_parents_below(db: Database, top: int, most: int) -> list[Row]:
 
 def list_commit_data(db: Database, seqs: Iterable[int]) -> list[Row]:
     """The bytes of commits with these numbers, oldest first: seq, data."""
-    return db.rows_in("SELECT seq, data FROM history WHERE seq IN carray(?1) ORDER BY seq", seqs)
+    rows = db.rows_in("SELECT seq, data FROM history WHERE seq IN carray(?1) ORDER BY seq", seqs)
+    return list(_fill(db, rows, 1))
 
 
 def list_new_parents(db: Database, after: int) -> list[int]:
@@ -148,24 +163,24 @@ def list_new_parents(db: Database, after: int) -> list[int]:
 def list_head_commits(db: Database) -> list[bytes]:
     """The data of the commits that a ref names now."""
     sql = "SELECT data FROM history WHERE oid IN (SELECT memory FROM ref UNION SELECT work FROM ref)"
-    return [row[0] for row in db.rows(sql)]
+    return [row[0] for row in _fill(db, db.rows(sql), 0)]
 
 
 def scan_commits(db: Database, *, after: int = 0, upto: int = _NEWEST, most: int = _ALL) -> Iterator[Row]:
     """Commits in the order they became visible: seq, data."""
     sql = "SELECT seq, data FROM history WHERE seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
-    return db.each(sql, (after, upto, most))
+    return _fill(db, db.each(sql, (after, upto, most)), 1)
 
 
 def scan_work_commits(db: Database, *, after: int, upto: int) -> Iterator[Row]:
     """Commits of the work lane in the order they became visible: seq, data."""
     sql = "SELECT seq, data FROM history WHERE lane = 0 AND seq > ? AND seq <= ? ORDER BY seq"
-    return db.each(sql, (after, upto))
+    return _fill(db, db.each(sql, (after, upto)), 1)
 
 
 def scan_commit_rows(db: Database) -> Iterator[Row]:
     """Whole rows, for a check: seq, oid, lane, p1, p2, other, generation, data."""
-    return db.each("SELECT seq, oid, lane, p1, p2, other, generation, data FROM history ORDER BY seq")
+    return _fill(db, db.each("SELECT seq, oid, lane, p1, p2, other, generation, data FROM history ORDER BY seq"), 7)
 
 
 def scan_ancestry(db: Database) -> Iterator[Row]:
@@ -179,12 +194,35 @@ def scan_generations(db: Database, *, after: int = 0) -> Iterator[Row]:
         "SELECT h.seq, h.oid, h.lane, h.generation, coalesce(p.generation, 0), h.data "
         "FROM history h LEFT JOIN history p ON p.seq = h.p1 WHERE h.seq > ?"
     )
-    return db.each(sql, (after,))
+    return _fill(db, db.each(sql, (after,)), 5)
 
 
 def scan_commit_sizes(db: Database, *, upto: int) -> Iterator[Row]:
     """What commits cost: seq, bytes."""
     return db.each("SELECT seq, length(data) FROM history WHERE seq <= ?", (upto,))
+
+
+def list_to_archive(db: Database, heads: Iterable[bytes]) -> list[int]:
+    """The numbers of all commits behind these that have their data themselves and that no ref names."""
+    sql = f"""
+WITH RECURSIVE behind(seq) AS (
+  SELECT seq FROM history WHERE oid IN carray(?1)
+  UNION SELECT h.p1 FROM behind b JOIN history h ON h.seq = b.seq WHERE h.p1 NOT NULL
+  UNION SELECT h.p2 FROM behind b JOIN history h ON h.seq = b.seq WHERE h.p2 NOT NULL)
+SELECT h.seq FROM behind b JOIN history h ON h.seq = b.seq WHERE NOT {_IS_ARCHIVED}
+  AND h.oid NOT IN (SELECT work FROM ref WHERE work NOT NULL UNION SELECT memory FROM ref WHERE memory NOT NULL)
+  ORDER BY h.lane, h.generation, h.oid"""
+    return [row[0] for row in db.rows_in(sql, heads)]
+
+
+def list_archived(db: Database) -> list[Row]:
+    """The commits whose data lies in an archive, by where in it: seq, oid, what its row says."""
+    return db.rows(f"SELECT seq, oid, data FROM history WHERE {_IS_ARCHIVED} ORDER BY data")
+
+
+def replace_data(db: Database, rows: Iterable[Sequence[Any]]) -> None:
+    """Keep the data of commits elsewhere, or here again: data, oid."""
+    db.run_many("UPDATE history SET data = ? WHERE oid = ?", rows)
 
 
 def delete_commits(db: Database, seqs: Collection[int]) -> None:
@@ -330,7 +368,7 @@ def scan_moves_of(db: Database, kind: int, ref: str, lane: int) -> Iterator[Row]
         "LEFT JOIN history o ON o.seq = r.old LEFT JOIN history n ON n.seq = r.new "
         "WHERE r.ref = ? AND r.lane = ? AND r.kind = ? ORDER BY r.id DESC"
     )
-    return db.each(sql, (ref, lane, kind))
+    return _fill(db, db.each(sql, (ref, lane, kind)), 5)
 
 
 def scan_moves(db: Database, *, after: int = 0, most: int = _ALL) -> Iterator[Row]:

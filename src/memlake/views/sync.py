@@ -13,6 +13,7 @@ from memlake.views.style import Style
 if TYPE_CHECKING:
     from memlake.objects.purge import PurgeRecord
     from memlake.repo.remotes import RemoteSettings
+    from memlake.versions.sync.archive import Archived
     from memlake.versions.sync.bundle import Bundled
     from memlake.versions.sync.drop import Dropped
     from memlake.versions.sync.fetch import Fetched, RefChange
@@ -124,6 +125,22 @@ def dropped_lines(dropped: Dropped, *, dry_run: bool) -> Iterator[str]:
     yield f"{verb} {what}, {words.size(dropped.size)}."
     if dropped.objects and not dry_run:
         yield "The disk has the room back after: memlake gc"
+
+
+def archived_lines(style: Style, done: Archived, what: str) -> Iterator[str]:
+    """What went into an archive (or would, in a trial), came back from all, or which copies went."""
+    commits, size = words.count(done.commits, "commit"), words.size(done.bytes)
+    if what == "drop":
+        yield f"Removed copies of archives with {commits}, {size}."
+    elif what == "back":
+        yield f"The data of {commits} is here again, {size}. Files at remotes stay, because others may read them."
+    elif not done.commits:
+        yield f"Nothing to archive: {style.clean(done.remote)} has no commits that old whose data is here."
+    elif what == "trial" or done.file is None:
+        yield f"Would move the data of {commits}, {size}, to {style.clean(done.remote)}."
+    else:
+        file = f"one file of {words.size(done.file.size)}"
+        yield f"Moved the data of {commits}, {size}, to {style.clean(done.remote)}, into {file}."
 
 
 def remote_lines(style: Style, remotes: list[RemoteSettings], *, verbose: bool) -> Iterator[str]:

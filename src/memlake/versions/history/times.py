@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
@@ -22,6 +23,14 @@ _AGO = re.compile(r"(\d+|[a-z]+)\s+([a-z]+?)s?(?:\s+ago)?$")
 _AHEAD = re.compile(r"(?:in\s+)?(\d+|[a-z]+(?=\s))\s*([a-z]+?)s?(?:\s+from\s+now)?$")
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d", "%Y-%m", "%H:%M:%S", "%H:%M")
+
+
+def parse_age(text: str) -> int:
+    """The moment that lies so long behind us: of "365d" or "2y", and of all that `parse_time` reads."""
+    match = re.fullmatch(r"(\d{1,6})\s*([a-z]+)", text.strip().lower())
+    if match is None or match[2] not in _SHORT:
+        return parse_time(text)
+    return time.time_ns() // 1000 - int(match[1]) * _SHORT[match[2]] * 1_000_000
 
 
 def parse_time(text: str, now: datetime | None = None) -> int:

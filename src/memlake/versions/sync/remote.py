@@ -7,6 +7,7 @@
         parts/<2>/<oid>.<n> parts; without .<n> before anything was deleted there
         purges/<sha256>     records of purges
         results/<sha256>    answers of functions; the name is the hash of their head (repo/results.py)
+        archives/<sha256>   the data of old commits (versions/history/archive.py)
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ AT_ONCE = 8  # files that are on their way at the same time
 KEPT_ROOTS = 1000
 _BLOCK = 4 << 20
 _GROUP = 64  # files that are deleted before the root is read again
-_OURS = ("root", "root.lock", "root.lock.wait", "roots/", "log/", "packs/", "parts/", "purges/", "results/")
+_OURS = (
+    "root", "root.lock", "root.lock.wait", "roots/", "log/", "packs/", "parts/", "purges/", "results/", "archives/",
+)  # fmt: skip
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -105,7 +105,7 @@ def collect(history: History, link: Link, policy: Policy, obey: Obey) -> RemoteG
 
 
 def _list_files(link: Link) -> Iterator[tuple[str, int]]:
-    for folder in ("log/", "packs/", "parts/"):
+    for folder in ("log/", "packs/", "parts/", "archives/"):
         yield from ((path, size) for path, size, _ in link.remote.place.list(folder) if is_path(path))
 
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from memlake.errors import Corrupt, InvalidInput
 from memlake.named_tuple import NamedTuple
+from memlake.versions.history.archive import ArchiveFile
 from memlake.versions.paths import name_problem
 
 NAME = "root"
 FORMAT = 1
 _OID = re.compile(r"[0-9a-f]{64}")
 _MARK = re.compile(r"[0-9a-f]{16}")
-_PATH = re.compile(r"(log|packs|results|parts/[0-9a-f]{2})/[0-9a-f]{64}(\.[1-9][0-9]{0,15})?")
+_PATH = re.compile(r"(log|packs|results|archives|parts/[0-9a-f]{2})/[0-9a-f]{64}(\.[1-9][0-9]{0,15})?")
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MOST = 1_000_000  # files that a root may list
 _MOST_LISTS = 1_000_000  # lists in a root: an empty one takes three bytes there and a hundred in memory
@@ -81,10 +82,11 @@ class Root(NamedTuple):
     doomed: tuple[str, ...] = ()
     sweeps: int = 0
     results: tuple[ResultFile, ...] = ()
+    archives: tuple[ArchiveFile, ...] = ()  # the data of old commits, which clones may have there alone
 
     def paths(self) -> set[str]:
         """The files that it lists, by path. Parts are not among them: batches tell of those."""
-        lists = (("log", self.log), ("packs", self.packs), ("results", self.results))
+        lists = (("log", self.log), ("packs", self.packs), ("results", self.results), ("archives", self.archives))
         return {f"{folder}/{file.name}" for folder, files in lists for file in files}
 
     def default_branch(self) -> str:
@@ -145,6 +147,7 @@ def _read(fields: dict[str, Any]) -> Root:
     log = tuple(_read_log(*row) for row in _list(fields, "log"))
     packs = tuple(_read_pack(*row) for row in _list(fields, "packs"))
     results = tuple(ResultFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "results", ()))
+    archives = tuple(ArchiveFile(_name(name), *map(_number, rest)) for name, *rest in _list(fields, "archives", ()))
     if any(file.lane > 1 for file in log) or any(file.lane > 1 for file in packs):
         raise ValueError("a file of it is of no lane")
     if not _UUID.fullmatch(fields["repo"]) or len(bytes.fromhex(fields["salt"])) != 16:
@@ -156,7 +159,7 @@ def _read(fields: dict[str, Any]) -> Root:
         packs, tuple(map(_name, _list(fields, "purges"))),
         {_path(path): _number(time) for path, time in fields["condemned"].items()},
         tuple(map(_name, _list(fields, "needs"))), tuple(map(_path, _list(fields, "doomed"))),
-        _number(fields["sweeps"]), results,
+        _number(fields["sweeps"]), results, archives,
     )  # fmt: skip
 
 

@@ -122,7 +122,8 @@ def _copy_settings(folder: Path, scratch: Path) -> None:
 
 def _plain_files(folder: Path) -> list[Path]:
     wanted = [folder / ".gitignore"]
-    inside = [path for room in ("packs", "parts") for path in sorted((folder / room).rglob("*")) if path.is_file()]
+    rooms = ("packs", "parts", "archives")
+    inside = [path for room in rooms for path in sorted((folder / room).rglob("*")) if path.is_file()]
     return [path for path in wanted if path.exists()] + inside
 
 

@@ -13,6 +13,8 @@ from memlake.versions.trees.codec import LANES
 
 def measure(here: Checkout, folder: Path) -> Usage:
     rooms = {name: _bytes_in(folder / name) for name in ("repo.db", "local.db", "packs", "parts", "tmp")}
+    if (folder / "archives").exists():
+        rooms["archives"] = _bytes_in(folder / "archives")
     for name in ("repo.db", "local.db"):
         rooms[name] += _bytes_in(folder / f"{name}-wal")
     db = here.history.db
