@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import uuid
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 import memlake as ml
 from memlake.cli.main import main
 from memlake.errors import Corrupt
+from memlake.objects import layout
 from memlake.versions.checkout.context import read_head
 from tests.reliability.ground import forged
 
@@ -79,3 +81,11 @@ def test_a_head_that_is_no_text_is_named_and_the_advice_finds_it_again(root: Pat
     subprocess.run(command, shell=True, check=True)
     with pytest.warns(UserWarning, match="now stands on branch 'main'"), ml.open(root) as repo:
         assert repo.branches.current == "main"
+
+
+def test_a_salt_that_an_id_was_not_made_with_is_told_from_the_one_it_was(root: Path) -> None:
+    with ml.open(root) as repo:
+        id, salt = repo._id, repo._history.salt
+    assert layout.is_salt_of(id, salt) and uuid.UUID(id).version == 7
+    assert not layout.is_salt_of(id, bytes(16)) and not layout.is_salt_of(layout.new_id(), salt)
+    assert layout.new_repo_id(salt) != layout.new_repo_id(salt)

@@ -9,6 +9,7 @@ does. A seq numbers commits and purges in the order they became visible.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import time
@@ -47,11 +48,30 @@ def new_id() -> str:
 _ids, _last = Mutex(), 0
 
 
+def new_repo_id(salt: bytes) -> str:
+    """A UUIDv7 whose random part is a hash of the repo's salt, so that whoever is given both can tell they belong
+    together: the id stands in every pack and batch, and the salt at a remote in the root alone."""
+    begin = bytes.fromhex(new_id().replace("-", ""))[:8]
+    return write_uuid(begin + _hash_salt(begin, salt))
+
+
+def is_salt_of(id: str, salt: bytes) -> bool:
+    """Whether a repo's id was made with this salt."""
+    value = bytes.fromhex(id.replace("-", ""))
+    return value[8:] == _hash_salt(value[:8], salt)
+
+
+def _hash_salt(begin: bytes, salt: bytes) -> bytes:
+    digest = hashlib.sha256(begin + salt).digest()
+    return bytes([digest[0] & 0x3F | 0x80]) + digest[1:8]  # the two bits that every UUID has there
+
+
 def stamp_format(db: Database) -> None:
     """Give a new repo its format, id and salt; several processes may create it at once. An old repo is left alone."""
     with db.write():
         if not tables.has_facts(db):
-            facts = {"format": FORMAT, "id": new_id(), "salt": os.urandom(16), "clock": 0, "seq": 0}
+            salt = os.urandom(16)
+            facts = {"format": FORMAT, "id": new_repo_id(salt), "salt": salt, "clock": 0, "seq": 0}
             tables.write_facts(db, facts)
 
 

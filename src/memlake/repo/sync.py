@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 from memlake import config, dataset, nofollow, versions
 from memlake import repo as later
 from memlake.calls import check_types
-from memlake.errors import AlreadyExists, Error, InvalidInput, NotFound, pasted
+from memlake.errors import AlreadyExists, Corrupt, Error, InvalidInput, NotFound, pasted
 from memlake.index.generations import begin_generation
 from memlake.named_tuple import NamedTuple
 from memlake.objects import disk
 from memlake.objects import tables as object_tables
+from memlake.objects.layout import is_salt_of
 from memlake.objects.object_store import check_endpoint
 from memlake.objects.one_file import OneFile
 from memlake.objects.places import Folder
@@ -197,6 +198,12 @@ def make_clone(
         raise NotFound(
             f"{settings.url} has no branch {branch!r}. Nothing was made.",
             hint="It has: " + (", ".join(sorted(name for kind, name in root.refs if kind == 0)) or "none"),
+        )
+    if not is_salt_of(root.repo, bytes.fromhex(root.salt)):
+        raise Corrupt(
+            f"{settings.url} has a salt that repo {root.repo} was not made with, so somebody changed its root. Nothing "
+            "was made.",
+            hint="If it is a remote of yours, copy the newest file of its folder roots/ over root.",
         )
     if root.needs:
         raise InvalidInput(

@@ -256,6 +256,9 @@ _root("with_a_file_that_is_not_there", "log/abab", log=[["ab" * 32, 10, 0, 1, 9,
 _root("with_a_file_joined_of_numbers", "root that cannot be read", log=[["ab" * 32, 10, 0, 1, 9, 1, [5]]])
 _root("with_a_file_joined_of_paths", "root that cannot be read", log=[["ab" * 32, 10, 0, 1, 9, 1, ["../../root"]]])
 _root("with_a_pack_joined_of_a_list", "root that cannot be read", packs=[["ab" * 32, 10, 0, [[["ab" * 8], 1]]]])
+_root("with_an_archive_of_a_path", "root that cannot be read", archives=[["../../root", 10, 1]])
+_root("with_an_archive_of_a_negative_size", "root that cannot be read", archives=[["ab" * 32, -1, 1]])
+_root("with_an_archive_of_texts", "root that cannot be read", archives="ab")
 _root("with_purges_of_a_path", "root that cannot be read", purges=["../packs/x"])
 _root("with_a_purge_that_is_not_there", "purges/abab", purges=["ab" * 32])
 _root("with_condemned_texts", "root that cannot be read", condemned={"ab" * 32: "soon"})
@@ -782,6 +785,16 @@ def test_a_remote_with_our_id_and_another_salt_is_refused(world: World, victim: 
     with pytest.raises(ml.errors.Corrupt, match="another salt"):
         victim.fetch()
     assert snapshot(victim) == before
+
+
+def test_a_clone_is_not_given_another_salt(world: World, tmp_path: Path) -> None:
+    evil = Evil(world)
+    evil.root["salt"] = "00" * 16
+    evil.save()
+    with pytest.raises(ml.errors.Corrupt, match="was not made with"):
+        ml.clone(world.remote, tmp_path / "fresh")
+    assert not (tmp_path / "fresh").exists()
+    _restore(world)
 
 
 def test_a_remote_that_went_back_is_refused(world: World, victim: Repo) -> None:
