@@ -22,6 +22,9 @@ EQUAL = [
     ("下午三点", "15:00"),
     ("九点半", "9:30"),
     ("1小时", "60分钟"),
+    ("半小时", "30分钟"),
+    ("half an hour", "30 minutes"),
+    ("the Berlin timezone", "the Berlin time zone"),
 ]
 OTHER = [
     ("30 seconds", "30 ms"),

@@ -6,9 +6,18 @@ import re
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.pairs import Pair, Verdict
-from memlake.memories.rules.phrases import Phrase, content, stem
+from memlake.memories.rules.phrases import Phrase, common, content, stem
 from memlake.memories.rules.sentences import Frame, find_frame
-from memlake.memories.rules.subjects import ADVERBS, Told, find_told, is_known, is_user, same_subject, write_told
+from memlake.memories.rules.subjects import (
+    ADVERBS,
+    Told,
+    find_told,
+    is_known,
+    is_user,
+    same_subject,
+    take_subject,
+    write_told,
+)
 from memlake.memories.rules.uses import find_used
 
 MOST_PARTS = 4  # a merged memory of more parts mixes too much; the new one is kept beside it instead
@@ -20,6 +29,7 @@ BEING = frozenset({"is", "am", "are", "was", "were", "has", "have", "had"})
 # What one does again and again: the day, the time of day or the meal it goes with.
 ROUTINE = re.compile(
     r"\b(?:every|each|daily|weekly|monthly|usually|regularly|nightly)\b"
+    r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\bat \d{1,2}(?::\d\d)? ?(?:am|pm)?\b"
     r"|\b(?:on|in the|at|before|after|over) (?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|mornings?|afternoons?"
     r"|evenings?|night|noon|weekends?|bed|sleep|work|school|breakfast|lunch|dinner)\b"
     "|每天|每周|每週|每晚|每月|早上|上午|中午|下午|晚上|睡前|饭后|飯後|周末|週末|平时|平時"
@@ -28,7 +38,7 @@ ROUTINE = re.compile(
 
 def judge_same(pair: Pair) -> Verdict | None:
     """The same words of meaning in the same order, in the order of the passive, or as a compound of two."""
-    if not pair.old.bag or pair.apart or pair.values_differ:
+    if not pair.old.bag or pair.old.bag != pair.new.bag or pair.apart or pair.values_differ:
         return None
     in_order = pair.old.active_stems == pair.new.active_stems and not pair.misplaced and not pair.other_doings
     compound = _compound(pair.old)
@@ -60,20 +70,22 @@ def _compound(phrase: Phrase) -> tuple[tuple[str, ...], frozenset[str]] | None:
 
 def judge_contained(pair: Pair) -> Verdict | None:
     """All that one says is in the other, in order; not for what is denied, which entails the other way round."""
-    if (
-        (len(pair.shared_stems) < 2 and not _goes_on(pair.old, pair.new) and not _goes_on(pair.new, pair.old))
-        or max(pair.inside) < 1.0
-        or min(pair.inside) == 1.0
-        or pair.apart
-        or pair.misplaced
-        or pair.old.denials
-    ):
+    if max(pair.inside) < 1.0 or min(pair.inside) == 1.0 or pair.misplaced or pair.old.denials:
         return None
-    if pair.inside[1] == 1.0 and _is_within(pair.new, pair.old):
+    if pair.inside[1] == 1.0 and _says_all(pair, pair.new, pair.old):
         return Verdict("skip", "subset", "The old one says all of it, and more.")
-    if pair.inside[0] == 1.0 and _is_within(pair.old, pair.new):
+    if pair.inside[0] == 1.0 and _says_all(pair, pair.old, pair.new):
         return Verdict("replace", "superset", "It says all that the old one does, and more.")
     return None
+
+
+def _says_all(pair: Pair, small: Phrase, large: Phrase) -> bool:
+    if _goes_on(small, large):  # a time that has a day before it says when on that day
+        return not pair.apart or (not pair.apart_beside_situation and frozenset() < small.situations < large.situations)
+    if pair.apart or not (len(pair.shared_stems) > 1 or _is_member(small, large)):
+        return False
+    left = iter(large.active_stems)
+    return small.doings <= large.doings and all(word in left for word in small.active_stems)
 
 
 def _goes_on(small: Phrase, large: Phrase) -> bool:
@@ -81,10 +93,11 @@ def _goes_on(small: Phrase, large: Phrase) -> bool:
     return len(small.words) > 2 and large.words[: len(small.words)] == small.words
 
 
-def _is_within(small: Phrase, large: Phrase) -> bool:
-    """Its words are there in their order, and what is done in it is done there: `burning a car`, `the burning car`."""
-    left = iter(large.active_stems)
-    return small.doings <= large.doings and all(word in left for word in small.active_stems)
+def _is_member(small: Phrase, large: Phrase) -> bool:
+    """`has a car`, `has a bicycle and a car`."""
+    at = common(small.words, large.words)[0]
+    listed = " ".join(large.words[at:]).split(" and ")
+    return at > 1 and len(listed) > 1 and " ".join(small.words[at:]) in [one.removeprefix("a ") for one in listed]
 
 
 def judge_close(pair: Pair) -> Verdict | None:
@@ -98,8 +111,12 @@ def judge_complementary(pair: Pair) -> Verdict | None:
     """Two short facts about one subject, neither against the other; about the user, with a topic in common."""
     if max(len(pair.old.text), len(pair.new.text)) > LONGEST_PART or pair.old.text.endswith("?"):
         return None
-    old, new = find_told(pair.old.text), find_told(pair.new.text)
-    if old is None or new is None or not same_subject(old.subject, new.subject) or not is_known(new.subject):
+    new = find_told(pair.new.text)
+    if new is None or (new.subject.isascii() and not Phrase(new.subject).bag <= pair.old.bag):
+        return None
+    if (old := find_told(pair.old.text)) is not None:
+        new = take_subject(old.subject, new)
+    if old is None or not same_subject(old.subject, new.subject) or not is_known(new.subject):
         return None
     facts = (*old.facts, *new.facts)
     if len(facts) > MOST_PARTS or _opposed(old, new) or not _one_topic(pair, old, new):
@@ -169,7 +186,8 @@ def _is_routine(fact: str) -> bool:
 
 def _shared_verb(old: Told, new: Told) -> bool:
     """`drinks tea in the evening` and `drinks coffee in the morning` are two choices, each a memory of its own."""
-    first = [{next(Phrase(fact).content_stems, "") for fact in told.facts} for told in (old, new)]
+    bare = [[ROUTINE.sub("", fact).strip() for fact in told.facts] for told in (old, new)]
+    first = [{next(Phrase(fact).content_stems, "") for fact in facts} for facts in bare]
     return not first[0].isdisjoint(first[1])
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 # Per unit: what is measured, and how many of its smallest unit this is.
 _TABLES = {
@@ -32,11 +33,20 @@ _SMALL = (
     "sixteen 十六", "seventeen 十七", "eighteen 十八", "nineteen 十九",
 )  # fmt: skip
 _TENS = ("twenty 二十", "thirty 三十", "forty 四十", "fifty 五十", "sixty 六十", "seventy", "eighty", "ninety")
-_NUMBERS = {word: at for at, words in enumerate(_SMALL) for word in words.split()} | {
-    word: 10 * at for at, words in enumerate(_TENS, 2) for word in words.split()
-}
+_NUMBERS = (
+    {word: at for at, words in enumerate(_SMALL) for word in words.split()}
+    | {word: 10 * at for at, words in enumerate(_TENS, 2) for word in words.split()}
+    | {"half an": 0.5, "half a": 0.5, "半": 0.5, "半个": 0.5}
+)
 _ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday")
+_LONG = re.compile(r"\b[a-z]{6,}\b")
+_DIGIT = re.compile(r"\d")
+_TOLD = {
+    *(name + ending for name in _UNITS for ending in ("", "s", "es")), *_NUMBERS.keys() - {"a", "an", "one"},
+    *_ORDINALS,
+    *(day[:short] + ending for day in _DAYS for short in (3, 4, 9) for ending in ("", "s")),
+}  # fmt: skip
 _LATER = ("pm", "p.m", "下午", "晚上")
 
 
@@ -61,8 +71,40 @@ _WRITTEN = re.compile(
 
 def unify(old: str, new: str) -> str:
     """The new text with every amount that is equal to one of the old text written as it is there."""
-    known = {_read(found): found[0] for found in _WRITTEN.finditer(old)}
-    return _WRITTEN.sub(lambda found: known.get(_read(found), found[0]), new) if known else new
+    known = dict(_list_amounts(old))
+    came = _list_amounts(new)
+    if any(known.get(value, written) != written for value, written in came):
+        new = _WRITTEN.sub(lambda found: known.get(_read(found), found[0]), new)
+    return _join_words(old, new)
+
+
+@lru_cache(maxsize=256)
+def _list_amounts(text: str) -> tuple[tuple[tuple[str, float], str], ...]:
+    if text.isascii() and not _DIGIT.search(text) and _TOLD.isdisjoint(text.lower().replace(".", "").split()):
+        return ()  # most texts: a look at their words is quicker than the pattern
+    return tuple((_read(found), found[0]) for found in _WRITTEN.finditer(text))
+
+
+def _join_words(old: str, new: str) -> str:
+    """`timezone` and `time zone` as the old text has it."""
+    was, came = _split_long(old), _split_long(new)
+    for word in was[0] - came[0]:
+        if word in came[1]:
+            new = re.sub(_apart(word), word, new, flags=re.IGNORECASE)
+    for word in came[0] - was[0]:
+        if word in was[1] and (found := re.search(_apart(word), old, re.IGNORECASE)):
+            new = re.sub(rf"\b{word}\b", found[0], new, flags=re.IGNORECASE)
+    return new
+
+
+@lru_cache(maxsize=256)
+def _split_long(text: str) -> tuple[frozenset[str], str]:
+    """Its long words, and the text without spaces."""
+    return frozenset(_LONG.findall(text.lower())), text.lower().replace(" ", "")
+
+
+def _apart(word: str) -> str:
+    return "|".join(rf"\b{word[:at]} {word[at:]}\b" for at in range(2, len(word) - 1))
 
 
 def _read(found: re.Match[str]) -> tuple[str, float]:

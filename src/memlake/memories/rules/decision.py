@@ -15,7 +15,7 @@ from memlake.memories.rules.amounts import unify
 from memlake.memories.rules.clauses import settle
 from memlake.memories.rules.likes import judge_preference
 from memlake.memories.rules.pairs import Pair, Verdict, part
-from memlake.memories.rules.phrases import READ, Phrase, plain
+from memlake.memories.rules.phrases import READ, plain, read_phrase
 from memlake.memories.rules.sentences import split_lead_in
 from memlake.memories.rules.uses import judge_change, judge_now_uses
 from memlake.named_tuple import NamedTuple
@@ -85,10 +85,10 @@ class Decision(str):
 
 def decide(old: str, new: str, context: Context = Context()) -> Decision:  # noqa: B008  a record, never changed
     """What the new memory means for the old one."""
-    before, after = plain(old), plain(new)
+    before, after = plain(old), _read_plain(new) if len(new) <= READ else plain(new)
     cue, fact = split_lead_in(after[:READ])
     read = unify(before[:READ], fact)
-    pair = Pair(Phrase(before[:READ]), Phrase(read), context.cosine, (context.old, context.new), cue)
+    pair = Pair(read_phrase(before[:READ]), read_phrase(read), context.cosine, (context.old, context.new), cue)
     elsewhere = disagree.judge_other_context(pair)  # first: the same text is another fact of another user or package
     if elsewhere is None and before.split() == after.split():
         return Decision("skip", rule="same-text", why="The text is the same.")
@@ -99,12 +99,15 @@ def decide(old: str, new: str, context: Context = Context()) -> Decision:  # noq
     return decision
 
 
+_read_plain = functools.lru_cache(maxsize=16)(plain)  # the new one, which is held against several
+
+
 def _judge(pair: Pair) -> Verdict:
     return next((verdict for rule in RULES if (verdict := rule(pair))), None) or agree.judge_related(pair)
 
 
 def _judge_texts(cue: str, old: str, new: str) -> Verdict:
-    return _judge(Pair(Phrase(old), Phrase(new), cue=cue))
+    return _judge(Pair(read_phrase(old), read_phrase(new), cue=cue))
 
 
 def _decision(verdict: Verdict, new: str) -> Decision:

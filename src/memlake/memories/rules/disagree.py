@@ -13,7 +13,7 @@ from memlake.memories.rules.agree import collect_values
 from memlake.memories.rules.entail import entails
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import BE, Phrase, as_written, common, stem
-from memlake.memories.rules.sentences import LEAD_IN, Frame, find_correction, find_frame
+from memlake.memories.rules.sentences import LEAD_IN, Frame, find_correction, find_frame, is_single
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
 SCOPES = (
@@ -28,6 +28,8 @@ SCOPE_TAGS = {
 }
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
 CASED = frozenset(map(stem, lexicon.CASED))
+STATE_VERBS = frozenset({"is", "are", "was", "were", "be", "been", "has", "have"})
+SHOULD = re.compile(r"\bshould\b|^应该|^應該", re.IGNORECASE)
 FIGURE = re.compile(r"\d[\d.:,/-]*\d|\d")
 OWNER = re.compile(r"\w+(?=['\u2019]s\b)|(?<=用户)\w{1,3}(?=的)")
 CORRECTING = re.compile(
@@ -97,17 +99,23 @@ def _fields(text: str) -> dict[str, Any]:
 def judge_elliptic(pair: Pair) -> Verdict | None:
     """`No, it should be 9090` corrects the value the old one gives; `it should be 9090, not 8080` names it."""
     found = find_correction(pair.new.text)
-    if found is None or not (pair.cue or found[1] or "should" in pair.new.words):
+    if found is None or not (pair.cue or found[1] or SHOULD.search(pair.new.text)):
         return None
     value, wrong = found
     figures = FIGURE.findall(pair.old.text)
     if not wrong and FIGURE.fullmatch(value) and len(figures) == 1:
         wrong = figures[0]
     frame = find_frame(pair.old)
-    if not wrong and frame is not None and frame.single and len(pair.old.sentences) == 1:
-        alike = bool(frame.value.numbers) == bool(Phrase(value).numbers)
+    said = Phrase(value)
+    words = max(len(said.text.split()), len(frame.value.text.split())) if frame else 0
+    if not wrong and frame is not None and (frame.single or words == 1) and len(pair.old.sentences) == 1:
+        alike = bool(frame.value.numbers) == bool(said.numbers) or words == 1
         wrong = frame.value.text if alike else ""
-    told = list(re.finditer(rf"(?<!\w){re.escape(wrong)}(?!\w)", pair.old.text, re.IGNORECASE)) if wrong else []
+    told = (
+        list(re.finditer(rf"(?<![A-Za-z0-9_]){re.escape(wrong)}(?![A-Za-z0-9_])", pair.old.text, re.IGNORECASE))
+        if wrong
+        else []
+    )
     if len(told) != 1:
         return None
     text = pair.old.text[: told[0].start()] + value + pair.old.text[told[0].end() :]
@@ -161,15 +169,40 @@ def _is_narrower(whole: Frame, case: Frame) -> bool:
 
 def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     name = " ".join(as_written(new.key, pair.new, pair.old))
+    if old.shape == new.shape == "key" and _measures_other(old, new):
+        return collect_values(pair, old, new)
+    if CORRECTING.search(pair.cue) and _is_time(old.value) and _is_time(new.value):
+        return Verdict("conflict", "attribute-value", f"It corrects when the {name} is.", pair.new.text)
     if _other_time(pair, old, new):
         return Verdict("coexist", "other-situation", f"Both give a {name}, each for its own situation.")
     if old.positive and ((old.single and new.single) or _comparable(old.value, new.value)):
         return Verdict(
             "conflict", "attribute-value", f"Both give the {name}, with different values.", _restate(pair, old, new)
         )
-    if pair.opposites:
+    if pair.opposites or _sort(old.value) != _sort(new.value):
         return None
     return Verdict("coexist", "attribute-unsure", f"Both say something of the {name}; both may hold.")
+
+
+def _measures_other(old: Frame, new: Frame) -> bool:
+    """`32 GB RAM`, `1 TB SSD`: two amounts, and each says of what."""
+    if not old.value.numbers or not new.value.numbers or is_single(old):
+        return False
+    was, came = old.value.stems[-1], new.value.stems[-1]
+    return was != came and not {was, came} & (old.value.numbers | new.value.numbers) and len(old.value.words) > 2
+
+
+def _is_time(value: Phrase) -> bool:
+    """The value is a day or a time of day and nothing else: `on Monday`."""
+    return bool(value.situations) and len(value.words) <= 2
+
+
+def _sort(value: Phrase) -> str:
+    """How a value is said: an amount, a place, a name it is called by, one of a kind. Two sorts are two attributes."""
+    first = value.words[0] if value.words else ""
+    if first in lexicon.PLACES or (first.endswith("ed") and len(value.words) > 1):
+        return first
+    return "amount" if value.numbers else "kind" if first in {"a", "an", "one"} else "quality"
 
 
 def _differs_in_case(old: Frame, new: Frame) -> bool:
@@ -282,7 +315,7 @@ def _elsewhere(pair: Pair) -> bool:
 
 def judge_opposite(pair: Pair) -> Verdict | None:
     """Alike but for a pair of opposites."""
-    if not pair.opposites or pair.one_denies or pair.indefinite or pair.other_subject:
+    if not pair.opposites or pair.one_denies or pair.indefinite or pair.other_subject or _event(pair.old.words):
         return None
     if pair.moved and pair.opposites.isdisjoint(
         lexicon.PLACES
@@ -357,7 +390,5 @@ def _under_a_version(pair: Pair, number: str) -> bool:
 
 
 def _event(words: tuple[str, ...]) -> bool:
-    """Something that happened, which may happen again with other figures."""
-    be = {"is", "are", "was", "were", "be", "been"}
-    pairs = zip(("", *words), words, strict=False)
-    return any(word in lexicon.PAST or (word.endswith("ed") and before not in be) for before, word in pairs)
+    """Something that happened, which may happen again with other figures; no state, which has an `is`."""
+    return STATE_VERBS.isdisjoint(words) and any(word in lexicon.PAST or word.endswith("ed") for word in words)

@@ -70,7 +70,8 @@ IRREGULAR = _table(
 )
 PAST = _words(
     """ate rode ran wrote drove took gave went spoke drank sang swam threw built sent sold bought brought caught said
-    told met paid sat slept spent won wore chose broke began flew drew fell found got saw"""
+    told met paid sat slept spent won wore chose broke began flew drew fell found got saw
+    hurt lost came became felt"""
 )
 NUMBER_WORDS = _words(
     "two three four five six seven eight nine ten eleven twelve twenty fifty hundred thousand once twice"
@@ -153,10 +154,12 @@ EXPLICIT = re.compile(
 # Tells of a change without saying what was so before.
 CHANGE = re.compile(
     r"\b(?:switched|migrated|moved|cut over|replaced|changed (?:to|from)|left|quit|gave up|given up|stopped|no longer"
-    r"|retired|got (?:married|divorced|engaged)|bought a (?:house|flat|car)|these days|nowadays|again|from now on"
+    r"|retired|became|sold (?:the|my|his|her|their|our)|got (?:married|divorced|engaged)"
+    r"|bought a (?:house|flat|car)|these days|nowadays|again|from now on"
     r"|remote(?:ly)? since)\b"
     r"|\bany ?more(?=[.,;!]|$)|(?<!until )(?<!just )(?<!by )(?<!right )\bnow\b"
-    "|改用|改为|改成|换成|換成|换了|換了|迁移|遷移|搬到|搬去|不再|戒了|离开|離開|离职|離職|结婚|結婚|离婚|離婚|退休|现在|現在"
+    "|改用|改为|改成|改回|换成|換成|换了|換了|换回|換回|又"
+    "|迁移|遷移|搬到|搬去|不再|戒了|离开|離開|离职|離職|结婚|結婚|离婚|離婚|退休|现在|現在"
 )
 # `from MySQL to Postgres`: what was left is named.
 FROM_TO = re.compile(
@@ -260,7 +263,7 @@ RIVALS = {
     "monitoring": "sentry|rollbar|glitchtip|bugsnag|datadog|new relic|grafana",
     "docs": "sphinx|mkdocs|docusaurus|hugo|jekyll|confluence",
     "formatter": "black|ruff|prettier|yapf",
-    "system": "ubuntu|debian|fedora|arch linux|windows|macos",
+    "system": "ubuntu|debian|fedora|arch linux|linux|windows|macos",
     "phone": "pixel|iphone|galaxy|华为|小米",
     "commute": "train|bus|tram|subway|bike|car|地铁|公交",
 }

@@ -95,14 +95,12 @@ class Pair:
     @property
     def apart(self) -> bool:
         """Something tells them apart, however alike the words: negation, opposites, situation, subject, intention."""
+        return self.other_situation or self.apart_beside_situation
+
+    @cached_property
+    def apart_beside_situation(self) -> bool:
         words = frozenset(self.old.words) ^ frozenset(self.new.words)
-        return bool(
-            self.one_denies
-            or self.opposites
-            or self.other_situation
-            or self.other_subject
-            or words & lexicon.INTENTIONS
-        )
+        return bool(self.one_denies or self.opposites or self.other_subject or words & lexicon.INTENTIONS)
 
     @cached_property
     def moved(self) -> bool:

@@ -117,6 +117,10 @@ class Phrase:
         return tuple(part.strip() for part in SENTENCE_END.split(self.text) if part.strip())
 
 
+# A new memory is held against several old ones: what was read in it is read once.
+read_phrase = lru_cache(maxsize=256)(Phrase)
+
+
 def as_written(stems: Collection[str], *phrases: Phrase) -> list[str]:
     """The words of some texts that have these stems, in their order: a stem is nothing to show a person."""
     found: dict[str, str] = {}
@@ -133,7 +137,8 @@ def plain(text: str) -> str:
 
 def _words(text: str) -> Iterator[str]:
     spaced = NONE.sub(r"\1 namenone", NAME.sub(r"name\1", text).lower().replace("-free", " without"))
-    spaced = GROUPED.sub("", HYPHENED.sub(r"\1", spaced))
+    if "-" in spaced or "," in spaced:
+        spaced = GROUPED.sub("", HYPHENED.sub(r"\1", spaced))
     if not spaced.isascii():
         spaced = UNSPACED.sub(r" \1 ", spaced)
     for word in WORD.findall(spaced):

@@ -125,10 +125,12 @@ class Frame:
 
 # As written, not as stems: the stem of `time` is the stem of `Tim`.
 SINGLE = lexicon.SINGLE | {f"{word}s" for word in lexicon.SINGLE}
+SINGLE_STEMS = frozenset(map(stem, lexicon.SINGLE))
 SEVERAL = frozenset(stem(word) for word in lexicon.SEVERAL)
 BRIEF = 40  # characters of a value; more is a sentence
 
 
+@lru_cache(maxsize=256)
 def find_frame(phrase: Phrase) -> Frame | None:
     """The frame of the first sentence that says something; later sentences are its reasons."""
     said = head(phrase)
@@ -142,6 +144,7 @@ def head(phrase: Phrase) -> str:
     return phrase.text
 
 
+@lru_cache(maxsize=256)
 def split_lead_in(text: str) -> tuple[str, str]:
     """`No, it is blue` as what leads in and as it should stand: `No, `, `It is blue`."""
     found = LEAD_IN.match(text)
@@ -149,6 +152,7 @@ def split_lead_in(text: str) -> tuple[str, str]:
     return (found[0], said[0].upper() + said[1:]) if found and said else ("", text)
 
 
+@lru_cache(maxsize=256)
 def find_correction(said: str) -> tuple[str, str] | None:
     """What it should be, and what it should not be, of a sentence that names no subject: `it should be 9, not 8`."""
     found = SHOULD_BE.match(said.strip().rstrip(".!。"))
@@ -159,7 +163,7 @@ def is_elliptic(text: str) -> bool:
     """It says what something should be, and not of what: the last thing said is meant."""
     cue, said = split_lead_in(text[:200])
     found = find_correction(said)
-    return found is not None and bool(cue or found[1] or "should" in said)
+    return found is not None and bool(cue or found[1] or re.search("should|^应该|^應該", said, re.IGNORECASE))
 
 
 def subject_key(text: str) -> frozenset[str]:
@@ -213,6 +217,11 @@ def _split_used(value: str) -> tuple[str, str]:
     named = split_use(value)
     kinds = ((name, value) for name, pattern in KIND.items() if pattern.match(value))
     return named if named[0] else next(kinds, ("", value))
+
+
+def is_single(frame: Frame) -> bool:
+    """By the words of its key, not by how brief the value is."""
+    return not SINGLE_STEMS.isdisjoint(frame.key)
 
 
 def split_use(value: str) -> tuple[str, str]:

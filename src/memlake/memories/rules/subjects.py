@@ -7,6 +7,7 @@ Frankfurt; listens on port 8443`.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.phrases import Phrase
@@ -33,6 +34,7 @@ class Told(NamedTuple):
     facts: tuple[str, ...]
 
 
+@lru_cache(maxsize=256)
 def find_told(text: str) -> Told | None:
     """None when it does not begin with a subject, or is more than one sentence."""
     text = text.strip().rstrip(".。")
@@ -61,9 +63,9 @@ def _find_fact(text: str) -> int:
 
 
 def _may_be_verb(word: str) -> bool:
-    return (
-        word.isalpha() and word.islower() and len(word) > 3 and word.endswith("s") and not word.endswith(("ss", "us"))
-    )
+    if not word.isalpha() or not word.islower() or len(word) < 4:
+        return False
+    return word in lexicon.PAST or word.endswith("ed") or (word[-1] == "s" and word[-2] not in "su")
 
 
 def _find_cjk_fact(text: str) -> int:
@@ -82,6 +84,14 @@ def same_subject(one: str, other: str) -> bool:
 
 def _normal(subject: str) -> str:
     return re.sub(r"^(?:the )?user's |^(?:my|our) ", "user's ", subject.lower()).removeprefix("the ")
+
+
+def take_subject(subject: str, told: Told) -> Told:
+    """In Chinese a part of the subject follows it: of `服务器`, `服务器端口` `是8080` tells `端口是8080`."""
+    part = told.subject.removeprefix(subject)
+    if subject.isascii() or len(subject) < 3 or is_user(subject) or part in ("", told.subject):
+        return told
+    return Told(subject, (part + told.facts[0], *told.facts[1:]))
 
 
 def is_user(subject: str) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import Phrase, stem
 from memlake.memories.rules.sentences import KIND, RIVAL, STATE, find_frame, head, split_use, subject_key
+from memlake.memories.rules.subjects import find_told, same_subject
 from memlake.named_tuple import NamedTuple
 
 CJK_USES = re.compile(
@@ -33,6 +35,7 @@ class Used(NamedTuple):
     kind: str
 
 
+@lru_cache(maxsize=256)
 def find_used(phrase: Phrase) -> Used | None:
     """What the first sentence says somebody works with."""
     found = STATE.match(head(phrase)) or CJK_USES.match(head(phrase))
@@ -61,23 +64,38 @@ def judge_now_uses(pair: Pair) -> Verdict | None:
     return Verdict("coexist", "uses-unsure", "Something else is used now; it may be instead or beside.")
 
 
+@lru_cache(maxsize=256)
 def find_named(text: str) -> dict[str, str]:
     """The best known names it has, by the kind of thing they are: `ci: jenkins`."""
     return {kind: found[0].lower() for kind, pattern in NAMED.items() if (found := pattern.search(text))}
 
 
+@lru_cache(maxsize=256)
+def find_change(text: str) -> str:
+    """The words that tell of a change; nothing when none do."""
+    found = lexicon.CHANGE.search(text.lower())
+    return found[0].strip() if found else ""
+
+
 def judge_change(pair: Pair) -> Verdict | None:
     """It tells of a change in something the old one speaks of, or of its kind: what stands now, a person must say."""
-    cue = lexicon.CHANGE.search(pair.new.text.lower())
-    if cue is None or lexicon.CHANGE.search(pair.old.text.lower()) or pair.other_situation or pair.other_subject:
+    cue = find_change(pair.new.text)
+    if not cue or find_change(pair.old.text) or pair.other_situation or _of_another(pair):
         return None
     old, new = find_named(pair.old.text), find_named(pair.new.text)
     rivals = [old[kind] for kind in old.keys() & new.keys() if old[kind] != new[kind]]
     shared = (pair.shared_stems if pair.new.text.isascii() else frozenset()) - LIGHT
     if not rivals and not shared and (pair.cosine or 0.0) < NEAR:
         return None
-    why = f'It says "{cue[0].strip()}"; it may be so instead or beside.'
+    why = f'It says "{cue}"; it may be so instead or beside.'
     return Verdict("coexist", "change-unsure", why)
+
+
+def _of_another(pair: Pair) -> bool:
+    """Both name a subject, and not the same; `Back on Linux again` names none."""
+    old, new = find_told(pair.old.text), find_told(pair.new.text)
+    apart = old is not None and new is not None and not same_subject(old.subject, new.subject)
+    return apart and pair.other_subject
 
 
 def name_rivals(text: str) -> str:
@@ -88,7 +106,7 @@ def name_rivals(text: str) -> str:
     frame = find_frame(phrase)
     if frame is not None and frame.shape == "state" and (name := next(iter(frame.key & STATE_WORDS.keys()), "")):
         return STATE_WORDS[name]
-    kinds = find_named(phrase.text) if lexicon.CHANGE.search(phrase.text.lower()) else {}
+    kinds = find_named(phrase.text) if find_change(phrase.text) else {}
     return " ".join(NAMES.sub(" ", (lexicon.KINDS | lexicon.RIVALS)[kind]) for kind in kinds)
 
 
