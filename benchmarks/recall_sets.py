@@ -124,8 +124,9 @@ class Store:
         agent.close()
         names.write_text(json.dumps(ids))
 
-    def search(self, question: str, most: int, mode: str) -> list[str]:
-        return [self.ids[hit["memory_id"]] for hit in self.agent.search_memory(question, top_k=most, mode=mode)]
+    def search(self, question: str, most: int, mode: str, min_score: float | None = None) -> list[str]:
+        hits = self.agent.search_memory(question, top_k=most, mode=mode, min_score=min_score)
+        return [self.ids[hit["memory_id"]] for hit in hits]
 
 
 def open_all(spec: str, keep: Path) -> Iterator[tuple[Conversation, Store]]:

@@ -80,6 +80,26 @@ class Settings:
     embedding_batch_size: int = _data(32, "how many texts are embedded together", least=1)
     embedding_flush_seconds: float = _data(1.0, "how long a text waits to be embedded with others", least=0)
     embedding_timeout: float = _data(30.0, "how many seconds a provider has to answer", least=0.1)
+    embedding_unrelated: float = _data(
+        0.0, "the model's cosine of texts that have nothing in common; with the next one, 0 for what is known", least=0
+    )
+    embedding_related: float = _data(
+        0.0, "the model's cosine of a question and its answer; benchmarks/calibrate.py measures both", least=0
+    )
+    reranker_provider: str = _acting(
+        "what orders the first hits once more: http, cohere, sentence-transformers, python, command or none",
+        "sends questions and memories to this service with your key, or runs this program or library",
+        default="none",
+        harmless=("none",),
+    )
+    reranker_model: str = _acting(
+        "the model; for python package.module:function, for command the program",
+        "asks the service for this model, or runs this program or function",
+    )
+    reranker_url: str = _acting(
+        "the address of the reranker, before /rerank", "sends questions, memories and the service's key there"
+    )
+    reranker_timeout: float = _data(2.0, "how many seconds a reranker has to answer", least=0.1)
     model_command: str = _acting(
         "a program that reads a question and prints an answer, for `diff --summarize`; it goes before model.url",
         "runs this program and gives it what differs between versions",
@@ -117,6 +137,9 @@ class Settings:
         "preferences,conventions,learnings", "the categories that a coding agent's session starts with; * for all"
     )
     search_max_results: int = _data(100, "the most hits that one search returns", least=1)
+    search_min_score: float = _data(
+        0.2, "how near a hit must be to what was asked, 0 to 1; 0 tells whatever was found", least=0
+    )
     search_importance: float = _data(0.1, "how much importance may raise a hit's rank, as a share", least=0)
     search_recency: float = _data(0.05, "how much recency may raise a hit's rank, as a share", least=0)
     search_access: float = _data(0.0, "how much frequent reading may raise a hit's rank, as a share", least=0)

@@ -18,8 +18,10 @@ import numpy as np
 import pytest
 
 import memlake as ml
+from memlake.index.rank import USUAL
 from memlake.memories import index_sync
 from memlake.memories import search as memory_search
+from memlake.memories.embedders.spans import KNOWN
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Query
 from memlake.memories.upkeep import Rule
@@ -423,14 +425,18 @@ def test_a_long_memory_that_has_all_the_words_is_as_near_as_a_short_one(memories
     assert memories.search(Query("Lena mends clocks"))[0]["similarity_score"] == 1.0
 
 
-def test_the_score_of_a_hit_with_a_vector_is_its_cosine(tmp_path: Path) -> None:
+def test_the_score_of_a_hit_with_a_vector_is_of_its_words_and_its_cosine(tmp_path: Path) -> None:
     with opened(tmp_path / "repo", "test") as repo:
         memories = repo.memories()
-        memories.store_many([Draft("Lena mends antique clocks", session_id="s"), Draft("Otto sells", session_id="s")])
+        memories.store_many([Draft("Lena mends antique clocks"), Draft("Otto sells a house")])
         assert memories.wait(20)
-        for hit in memories.search(Query("antique clocks of Lena")):
-            vectors = hit["why"].get("vectors", 0.0)
-            assert 0 <= hit["similarity_score"] < 1 and hit["similarity_score"] == pytest.approx(vectors, abs=1e-3)
+        all_words, none = (memories.search(Query(text, min_score=0)) for text in ("antique clocks", "autumn leaves"))
+        scale = ([-1, *KNOWN["test-64"], 1], [-1, *USUAL, 1])  # cosines of this model, and as the local one has them
+        meaning = np.interp(all_words[0]["why"]["vectors"], *scale)
+        assert all_words[0]["similarity_score"] == pytest.approx((1 + 2 * meaning) / 2.5, abs=1e-3)
+        assert all(hit["similarity_score"] < 0.2 for hit in none)
+        near = memories.search(Query("Lena mends clocks", mode="semantic", min_score=0))[0]
+        assert near["similarity_score"] == pytest.approx(np.interp(near["why"]["vectors"], *scale), abs=1e-3)
 
 
 def test_hits_are_in_the_order_of_their_rank(memories: Memories) -> None:

@@ -21,7 +21,7 @@ NAMES = [f"{a} {b}" for a, b in itertools.product(COLORS, ANIMALS)]
 @pytest.fixture
 def crowd(memories: Memories) -> list[str]:
     """Memories that all answer the question, from best to worst by how much of it they say."""
-    return [memories.store(Draft(f"Team {name} owns a service for customers")).memory_id for name in NAMES]
+    return [memories.store(Draft(f"Team {name} owns the billing service for customers")).memory_id for name in NAMES]
 
 
 def names_of(memories: Memories, memory_id: str, query: Query, **how: object) -> list[str]:
@@ -86,7 +86,7 @@ def test_a_memory_of_another_branch_is_named_with_its_branch(repo: ml.Repo, memo
 def test_a_budget_and_a_session_that_knows_it_are_gates(memories: Memories, crowd: list[str]) -> None:
     query = Query(ASK, 10)
     order = [hit["memory_id"] for hit in memories.search(query)]
-    room = 2 * (len("Team amber hare owns a service for customers") + 80) // 4 + 1
+    room = 2 * (len("Team amber hare owns the billing service for customers") + 80) // 4 + 1
     assert names_of(memories, order[0], query, max_tokens=room) == []
     assert names_of(memories, order[5], query, max_tokens=room) == ["budget"]
     memories.note_told(query, memories.search(query._replace(limit=3)), Teller("prompt", "s9"))

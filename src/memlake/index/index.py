@@ -18,7 +18,7 @@ from memlake.errors import Damaged, Error, InvalidInput
 from memlake.index import generations, rank, rows, segments, terms
 from memlake.index.embedding_store import Embeddings
 from memlake.index.generations import Derived, sound
-from memlake.index.rank import Arms, Boosts, Facts, Lookup, Scored, Words
+from memlake.index.rank import USUAL, Arms, Boosts, Facts, Lookup, Scored, Words
 from memlake.index.rows import Filter, Shown
 from memlake.index.segments import Array
 from memlake.index.vector_file import Header, read_header
@@ -42,6 +42,7 @@ class IndexQuery(NamedTuple):
     shown: Shown = Shown()
     vector: Array | None = None
     model: str = ""
+    span: tuple[float, float] = USUAL  # which cosines of the model tell what is near
     boosts: Boosts = Boosts()
     access: Callable[[Sequence[bytes]], Mapping[bytes, int]] | None = None
     most: int = 100
@@ -156,8 +157,9 @@ class Index:
             arms = self._gather_arms(masks, query, words, probe)
             candidates = rank.add_neighbours(blocks, masks, arms)
             factors = self._compute_factors(blocks, candidates.rows, query)
-            ordered = _add_likeness(rank.order(arms, candidates, factors, query.most), words, probe)
-            return rank.add_evidence(ordered, words, blocks, masks)
+            ordered = rank.order(arms, candidates, factors, query.most)
+            nearness = rank.stretch(_find_cosines(ordered, probe), query.span)
+            return rank.add_evidence(ordered, words, nearness, blocks, masks)
 
         if query.vector is None:
             return self._read_found(rank_with(None))
@@ -176,12 +178,15 @@ class Index:
         similar, most = lookup.weigh(like), query.candidates
         # A word that nobody wrote is worth no more than one that a single row has.
         rarest = terms.weigh_word(1, sum(block.count for block in blocks))
+        everything = sum(exact.values(), 0.0) + (len(words) - len(exact)) * rarest
         return Words(
             lookup.score_rows(exact, masks, most),
             lookup.score_rows(similar, masks, most),
             lookup,
             {**similar, **exact},
-            sum(exact.values(), 0.0) + (len(words) - len(exact)) * rarest,
+            everything,
+            {**lookup.weigh({code: share**rank.SPELT for code, share in like.items()}), **exact},
+            min(everything, rank.ENOUGH * rarest),
         )
 
     def _gather_arms(self, masks: Sequence[Array], query: IndexQuery, words: Words, probe: Probe | None) -> Arms:
@@ -410,15 +415,12 @@ def _check_same(known: Flat, ids: Array, vectors: Array) -> None:
             raise Damaged(f"the vector of row {row} is one of another text: index.db is older than it.")
 
 
-def _add_likeness(ordered: Sequence[Scored], words: Words, probe: Probe | None) -> list[Scored]:
-    """The same, each with its likeness to what was asked: its cosine, or how much of the words asked for it has."""
-    near = {one.row: one.vectors for one in ordered if one.vectors}
-    rest = np.array(sorted(one.row for one in ordered if one.row not in near), np.int64)
-    if probe is not None and near and len(rest):  # found by words or neighbours, and not alike or not embedded
-        cosine = probe.score(rest)
-        near |= dict(zip(rest.tolist(), cosine.tolist(), strict=True))
-        rest = rest[np.isnan(cosine)]
-    if len(rest):
-        shares = words.lookup.sum_worth(words.worth, rest) / words.all if words.all else np.zeros(len(rest))
-        near |= dict(zip(rest.tolist(), shares.tolist(), strict=True))
-    return [one._replace(likeness=min(max(near[one.row], 0.0), 1.0)) for one in ordered]
+def _find_cosines(ordered: Sequence[Scored], probe: Probe | None) -> Array:
+    """The cosine of each row; NaN where it has no vector."""
+    cosines = np.array([one.vectors or np.nan for one in ordered])
+    rest = np.flatnonzero(np.isnan(cosines))
+    if probe is not None and probe.count and len(rest):  # found by words or neighbours, and not alike or not embedded
+        rows = np.array([ordered[place].row for place in rest.tolist()], np.int64)
+        rest = rest[np.argsort(rows)]
+        cosines[rest] = probe.score(np.sort(rows))
+    return cosines

@@ -9,6 +9,7 @@ share of what its neighbours scored: the answer often stands beside the words of
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
 
 import numpy as np
 
@@ -21,6 +22,14 @@ MEANING = 0.5  # what vectors count beside words
 FLOOR = 0.5  # the share of the best cosine from which a cosine counts
 NEAR = np.array((0.4, 0.2))  # the share of the score of rows one and two places away in the same session
 HALF_LIFE = 30 * 86_400e6  # microseconds after which the boost of being recent has halved
+BY_MEANING = 2.0  # what a cosine counts beside the share of words, in how near a row is to what was asked
+# Two cosines of the local model: of texts that have nothing in common, and of a question and its answer. Those of other
+# models are stretched to them before they are compared with words.
+USUAL = (0.15, 0.43)
+WHOLE = 2.5  # the sum of both that is taken for 1
+BESIDE = 0.5  # what words count that only the rows before and after have, where a row has something itself
+SPELT = 2  # the power of its likeness with which a word of similar spelling counts there
+ENOUGH = 4  # as many words that no second row has, and no more, are needed to be wholly near
 LOOKED = 40  # rows that are ordered once more, by evidence
 _SPREAD = 50  # rows whose neighbours are looked at
 _REACH = 16  # how far apart neighbours of a session are looked for: others write between them
@@ -77,7 +86,7 @@ class Scored(NamedTuple):
     """One row with its score and where it comes from.
 
     The score tells better from worse among the rows of one search; `likeness` (0 to 1) says how near a row is to what
-    was asked, whatever else was found: the cosine, or without a vector the share of the words asked for that it has.
+    was asked, whatever else was found.
     """
 
     row: int
@@ -89,6 +98,7 @@ class Scored(NamedTuple):
     boost: float = 1.0
     likeness: float = 0.0
     evidence: Evidence | None = None
+    reranker: float | None = None  # what a reranker gave it, if one was asked
 
 
 # -- words ------------------------------------------------------------------------------------
@@ -163,13 +173,19 @@ def split_by_block(blocks: Sequence[AnyBlock], rows: Array) -> Iterator[tuple[in
 
 
 class Words(NamedTuple):
-    """The word arm: rows by exact and by similar words; what each word is worth, and all that were asked for."""
+    """The word arm: rows by exact and by similar words; what each word is worth, and all that were asked for.
+
+    `sure` is what each is worth as a reason to be told at all, and `enough` the sum of which more says no more: nobody
+    answers a long question word by word.
+    """
 
     exact: Gains
     similar: Gains
     lookup: Lookup
     worth: Mapping[int, float]
     all: float
+    sure: Mapping[int, float]
+    enough: float
 
 
 # -- arms -------------------------------------------------------------------------------------
@@ -250,26 +266,45 @@ def find_sides(blocks: Sequence[AnyBlock], masks: Sequence[Array], rows: Array) 
     return np.stack([same[:, _REACH - 1 :: -1], same[:, _REACH + 1 :]], axis=1), own[:, 0]
 
 
+def stretch(cosines: Array, span: tuple[float, float]) -> Array:
+    """Cosines of the model that has this span, as the local one would have them, 0 to 1; NaN stays."""
+    nearness: Array = np.clip(np.interp(cosines, [-1, *span, 1], [-1, *USUAL, 1]), 0.0, 1.0)
+    return nearness
+
+
 def add_evidence(
-    ordered: Sequence[Scored], words: Words, blocks: Sequence[AnyBlock], masks: Sequence[Array]
+    ordered: Sequence[Scored], words: Words, nearness: Array, blocks: Sequence[AnyBlock], masks: Sequence[Array]
 ) -> list[Scored]:
-    """The same, the first `LOOKED` of them with what they and the rows beside them have of the words asked for."""
-    rows = np.array([scored.row for scored in ordered[:LOOKED]], np.int64)
-    if not words.all or not len(rows):
-        return list(ordered)
+    """The same, each with its likeness, and the first `LOOKED` with what they and the rows beside them have.
+
+    `nearness` is that of each row in meaning, NaN without a vector. Words that only the rows beside a row have count
+    less in its likeness, and nothing if it has none itself.
+    """
+    if not len(ordered) or not words.all:
+        return [
+            one._replace(likeness=near) for one, near in zip(ordered, np.nan_to_num(nearness).tolist(), strict=True)
+        ]
+    rows = np.array([scored.row for scored in ordered], np.int64)
     sides, sessions = find_sides(blocks, masks, rows)
     steps = np.where(sides.any(axis=2), sides.argmax(axis=2) + 1, 0)
     trios = np.stack([rows, np.where(steps[:, 0], rows - steps[:, 0], 0), np.where(steps[:, 1], rows + steps[:, 1], 0)])
     every = np.unique(trios)
     holders = words.lookup.find_holders(words.worth, every)[:, every.searchsorted(trios)]
+    each = (holders[:, 0], holders[:, 1], holders.any(axis=1))
+
+    worth = np.array(list(words.sure.values())) / words.enough
+    own, _, all_three = (worth @ some for some in each)
+    shares = np.minimum(np.where(own > 0, own + BESIDE * (all_three - own), 0.0), 1.0)
+    likeness = np.where(np.isnan(nearness), shares, np.minimum((shares + BY_MEANING * nearness) / WHOLE, 1.0))
+
     worth = np.array(list(words.worth.values())) / words.all
-    own, before, all_three = (
-        np.minimum(worth @ some, 1.0) for some in (holders[:, 0], holders[:, 1], holders.any(axis=1))
-    )
+    own, before, all_three = (np.minimum(worth @ some, 1.0) for some in each)
     columns = (own, all_three - own, before, trios[1], sessions != 0)
-    shares = zip(*(column.tolist() for column in columns), strict=True)
-    looked = [one._replace(evidence=Evidence(*values)) for one, values in zip(ordered, shares, strict=False)]
-    return [*looked, *ordered[LOOKED:]]
+    known = [Evidence(*values) for values in zip(*(column[:LOOKED].tolist() for column in columns), strict=True)]
+    return [
+        one._replace(likeness=near, evidence=evidence)
+        for one, near, evidence in zip_longest(ordered, likeness.tolist(), known)
+    ]
 
 
 def boost(facts: Facts, boosts: Boosts, now: int) -> Array:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         record,
         redact,
         remember,
+        rerankers,
         resources,
         revert,
         review,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 __all__ = [
     "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
     "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
-    "record", "redact", "remember", "resources", "revert", "review", "rules",
+    "record", "redact", "remember", "rerankers", "resources", "revert", "review", "rules",
     "search", "state", "stats", "timeline", "transfer", "upkeep", "why",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -40,6 +40,7 @@ class MemoryContext:
     settings: Settings
     group: Callable[[], Group | None] = lambda: None
     vector_of: Callable[[str], tuple[str, Any] | None] = lambda _: None  # the model and vector of a query
+    rerank: Callable[[str, Sequence[str]], list[float]] | None = None  # a number for each text, if somebody gives one
     read_counts: Callable[[Sequence[bytes]], Mapping[bytes, int]] = lambda _: {}
     written: list[tuple[str, str]] | None = None  # (branch, commit) of each write, where somebody wants to know
     agent: str = ""  # who works here and signs what is written, if it is not a person

@@ -42,7 +42,7 @@ def purge(context: MemoryContext, access: Access, memory_id: str, *, reason: str
 def _find_copies(context: MemoryContext, versions: list[Memory]) -> list[str]:
     """Other memories of the branch, of any agent, that say word for word what one of these versions says."""
     texts, ids = {memory.content for memory in versions}, {memory.memory_id for memory in versions}
-    asked = (Query(text[:2000], limit=20, mode="keyword") for text in sorted(texts)[:20])
+    asked = (Query(text[:2000], limit=20, mode="keyword", min_score=0) for text in sorted(texts)[:20])
     hits = [hit for query in asked for hit in search.search(context, query) if hit["content"] in texts]
     return sorted({hit["memory_id"] for hit in hits} - ids)
 

@@ -42,7 +42,7 @@ def remember(
     if way not in WAYS:
         raise InvalidInput(f"on_conflict is one of {', '.join(WAYS)}, not {way!r}. Nothing was stored.")
     # One vector of the text, however often it is decided: the last time nobody else can write, and no service is asked.
-    context = dataclasses.replace(context, vector_of=functools.cache(context.vector_of))
+    context = dataclasses.replace(context, vector_of=functools.cache(context.vector_of), rerank=None)
 
     def decide_once() -> Outcome:
         head = context.head()
@@ -87,7 +87,12 @@ def find_doubt(context: MemoryContext, new: Memory) -> Verdict | None:
 def _find_near(context: MemoryContext, new: Memory) -> list[search.Hit]:
     """The nearest of everybody, and enough of those the writer may change, all of one organisation and project."""
     query = Query(
-        new.content[:2000], limit=_NEAR, org_id=new.org_id, project=context.list_same(new), user_id=new.user_id
+        new.content[:2000],
+        limit=_NEAR,
+        org_id=new.org_id,
+        project=context.list_same(new),
+        user_id=new.user_id,
+        min_score=0,  # the rules look at what it says, and not at how near it is
     )
     found = search.search(context, query)
     if any(hit["agent_id"] not in record.list_own(new.agent_id) for hit in found):

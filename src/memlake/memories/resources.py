@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from memlake import memories as later  # embedders, where there are any
 from memlake.defaults import Settings
@@ -26,7 +27,9 @@ from memlake.versions.history.commits import History
 
 if TYPE_CHECKING:
     from memlake.memories.embedders import Embedder
+    from memlake.memories.rerankers import Reranker
 
+Answer = TypeVar("Answer")
 PATIENCE = 5.0  # seconds; the local model is loaded in one
 
 
@@ -46,7 +49,8 @@ class Shared:
         self._lock = Mutex()
         self._embedders: dict[str, Embedder | None] = {}
         self._told: object = None  # the generation of the index that knows which model is wanted
-        self._query_embedder = QueryEmbedder(settings.embedding_timeout)
+        self._embedding = Asker(settings.embedding_timeout)
+        self._reranking = Asker(settings.reranker_timeout)
 
     def _open_index(self, folder: Path, history: History) -> Index:
         """The index, made anew when it cannot be read: it loses nothing. On a full disk it is made elsewhere."""
@@ -86,7 +90,7 @@ class Shared:
 
     def is_embedder_open(self) -> bool:
         """Whether the configured embedder was used already and owes no answer: using it again costs no start."""
-        return self._embedders.get(self.provider_spec) is not None and not self._query_embedder.is_late()
+        return self._embedders.get(self.provider_spec) is not None and not self._embedding.is_late()
 
     def embeds_here(self) -> bool:
         """Whether what is configured embeds on this machine, and asks no service."""
@@ -99,8 +103,10 @@ class Shared:
         wanted = self.embedder()
         spec = embed.update_serving(self.index)
         embedder = wanted if spec in ("", self.provider_spec) or not self._may_be_asked(spec) else self.embedder(spec)
-        vector = self._query_embedder.embed(embedder, text) if embedder is not None else None
-        return None if embedder is None or vector is None else (embedder.name, vector)
+        if embedder is None:
+            return None
+        vector = self._embedding.ask(f"the embedder {embedder.name}", lambda: embedder.embed_query(text))
+        return None if vector is None else (embedder.name, vector)
 
     def _may_be_asked(self, spec: str) -> bool:
         """Whether an embedder that is configured no longer may see a query: text goes to no service but today's.
@@ -110,6 +116,22 @@ class Shared:
         provider = spec.partition(":")[0]
         is_service = not later.embedders.is_on_this_machine(spec)
         return spec in ("local", "test") or (is_service and provider == self.provider_spec.partition(":")[0])
+
+    # -- the order of the first hits ----------------------------------------------------------
+
+    @property
+    def rerank(self) -> Callable[[str, Sequence[str]], list[float]] | None:
+        """What gives each text a number beside a question, if a reranker is configured."""
+        return None if self._settings.reranker_provider == "none" else self._rerank
+
+    def _rerank(self, question: str, texts: Sequence[str]) -> list[float]:
+        """A number for each text by the reranker that is configured; an Error, whatever it did."""
+        reranker = self._reranker
+        return self._reranking.ask(f"the reranker {reranker.name}", lambda: reranker.score(question, texts))
+
+    @cached_property
+    def _reranker(self) -> Reranker:
+        return later.rerankers.open_reranker(self._settings)
 
     def wake(self) -> None:
         """Rows may wait for vectors. Says nothing of an index that cannot be read: the next search does."""
@@ -132,46 +154,46 @@ class Shared:
             parts.callback(self.worker.close)
 
 
-class QueryEmbedder:
-    """Asks an embedder for the vector of a query, in a thread of its own: a search waits a moment, and no longer.
+class Asker:
+    """Asks whoever may be slow in a thread of its own: a search waits a moment, and no longer.
 
     While one question hangs, others are not waited for at all.
     """
 
     def __init__(self, seconds: float = PATIENCE) -> None:
         self._seconds = min(seconds, PATIENCE)
-        self._late: _Question | None = None
+        self._late: _Question[Any] | None = None
 
     def is_late(self) -> bool:
         """Whether an answer is still owed that nobody waits for."""
         return self._late is not None and self._late.is_alive()
 
-    def embed(self, embedder: Embedder, text: str) -> Any:
-        """The vector, or None for a text the model cannot read; an Error, whatever the embedder did."""
+    def ask(self, who: str, work: Callable[[], Answer]) -> Answer:
+        """What the work gives; an Error, whatever it did."""
         if self.is_late():
-            raise Unavailable(f"the embedder {embedder.name} still has not answered an earlier search.")
-        question = _Question(embedder, text)
+            raise Unavailable(f"{who} still has not answered an earlier search.")
+        question = _Question(who, work)
         question.start()
         question.join(self._seconds)
         if question.is_alive():
             self._late = question
-            raise Unavailable(f"the embedder {embedder.name} did not answer within {self._seconds:g} s.")
+            raise Unavailable(f"{who} did not answer within {self._seconds:g} s.")
         if question.problem is not None:
             raise question.problem
-        return question.vector
+        return question.answers[0]
 
 
-class _Question(threading.Thread):
-    def __init__(self, embedder: Embedder, text: str) -> None:
+class _Question(threading.Thread, Generic[Answer]):
+    def __init__(self, who: str, work: Callable[[], Answer]) -> None:
         super().__init__(name="memlake-query", daemon=True)
-        self._embedder, self._text = embedder, text
-        self.vector: Any = None
+        self._who, self._work = who, work
+        self.answers: list[Answer] = []
         self.problem: Error | None = None
 
     def run(self) -> None:
         try:
-            self.vector = self._embedder.embed_query(self._text)
+            self.answers.append(self._work())
         except Error as error:
             self.problem = error
-        except Exception as error:  # noqa: BLE001  a search must outlive whatever an embedder does
-            self.problem = Unavailable(f"the embedder {self._embedder.name} failed: {type(error).__name__}: {error}")
+        except Exception as error:  # noqa: BLE001  a search must outlive whatever an embedder or a reranker does
+            self.problem = Unavailable(f"{self._who} failed: {type(error).__name__}: {error}")

@@ -6,11 +6,13 @@ import dataclasses
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
+from itertools import accumulate
 from typing import Any
 
+from memlake import memories as later  # embedders, where there is a vector
 from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
 from memlake.index.index import Found, IndexQuery
-from memlake.index.rank import LOOKED, Boosts, Scored
+from memlake.index.rank import LOOKED, Boosts
 from memlake.index.rows import Filter, Shown
 from memlake.index.terms import ASKED, hash_term, mark
 from memlake.memories import branch_expiry, embed, index_sync, recalls, record, reorder
@@ -31,7 +33,6 @@ EVERYONE = "*"
 PER_TOKEN = 4  # characters a token stands for, roughly
 _ONE_PROJECT = 'Only memories of this project and of none were searched; project "*" searches all.'
 _NEXT = 20  # of the next best, which are noted beside what is told
-_FAR = 0.2  # the cosine below which two texts have nothing to do with each other
 _NOTHING = Shown(seq=0)  # the trunk before its first commit
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 
@@ -65,7 +66,7 @@ class Query(NamedTuple):
     review: bool = False
     org_id: str | None = None
     project: str | Sequence[str] | None = None  # names or folders ("*": all); None: the one we are in, and none
-    min_score: float = 0.0  # hits whose `similarity_score` is lower are left out
+    min_score: float | None = None  # what is less near is left out; None: what search.min_score says
     user_id: str | Sequence[str] | None = None  # only what is about these; "" is what names no user
     source: str | None = None  # a kind (person, agent, tool, web, import), or what follows it, or both
 
@@ -99,8 +100,9 @@ def build_query(
 class Hit(dict[str, Any]):
     """A memory found: a mapping with its fields, `similarity_score`, and `why`.
 
-    The score, 0 to 1, says how near it is to what was asked: the cosine of its vector, or without one the share of the
-    words it has, rare ones counting more. The order of hits is by `why["rank"]`, with what each arm gave beside it.
+    The score, 0 to 1, says how near it is to what was asked, by the words it has, rare ones counting more, and by the
+    cosine of its vector, if it has one; a hit is never shown as less near than one that stands behind it. The order of
+    hits is by `why["rank"]`, with what each arm gave beside it.
     """
 
     oid = ""
@@ -128,35 +130,11 @@ def search(context: MemoryContext, query: Query) -> Hits:
         hits.notes += (
             f"A search gives at most {most} hits (setting search.max_results); {query.limit} were asked for.",
         )
-    if query.min_score:
-        hits = _keep_near(hits, query.min_score)
     if is_unasked and not hits:
         hits.notes += (_ONE_PROJECT,)
     if notice := context.index.take_notice():
         hits.notes += (notice,)
     return hits
-
-
-def _keep_near(hits: Hits, least: float) -> Hits:
-    """The hits with at least this score; the others are missed."""
-    near = Hits(hit for hit in hits if hit["similarity_score"] >= least)
-    far = [hit for hit in hits if hit["similarity_score"] < least]
-    below = tuple(one._replace(gate=recalls.FLOOR) for one in recalls.describe_hits(far))
-    near.missed, near.head = below + hits.missed, hits.head
-    return _with_notes(near, hits.mode, hits.notes)
-
-
-def _fits(scores: Sequence[Scored]) -> bool:
-    """Whether a search found anything: a word that was asked for, or a meaning that is not merely the nearest.
-
-    A word that is only spelt alike counts unless the meaning speaks against it: `mona` is not a misspelt `Monday`.
-    """
-    spelt = any(score.words or (score.grams and score.vectors >= 0) for score in scores)
-    return spelt or _nearest(scores) >= _FAR
-
-
-def _nearest(scores: Sequence[Scored]) -> float:
-    return max(round(score.likeness, 4) for score in scores)
 
 
 def list_projects(context: MemoryContext, asked: str | Sequence[str] | None) -> Sequence[str] | None:
@@ -206,29 +184,65 @@ def _search(context: MemoryContext, query: Query) -> Hits:
             (),
         )
     asked = _build_asked(context, query)
+    least = context.settings.search_min_score if query.min_score is None else query.min_score
     end = asked.most
     last = end + _NEXT
     vector, model, notes = _query_vector(context, query)
     by_words = query.mode != "semantic" or vector is None
-    asked = asked._replace(vector=vector, model=model, by_words=by_words, most=max(last, LOOKED))
+    span = later.embedders.find_span(model, context.settings) if vector is not None else asked.span
+    asked = asked._replace(vector=vector, model=model, span=span, by_words=by_words, most=max(last, LOOKED))
     found = context.index.search(asked)
     used = query.mode if vector is not None and context.index.has_vectors(model, len(vector)) else "keyword"
     if not asked.by_words and used == "keyword":  # there is a model, but no vector yet: words find what there is
         found = context.index.search(asked._replace(by_words=True))
     if query.mode == "semantic" and used != "semantic" and not notes:
         notes = (f"Searched by words only: {_no_meaning(context, vector is not None)}.",)
-    notes, scores = notes or _without_vector(context, model), [one.scored for one in found]
-    gate = recalls.RANK
-    if scores and not _fits(scores):
-        notes += (f"Nothing is near to it; the nearest has a score of {_nearest(scores):.2f}.",)
-        gate, end = recalls.FLOOR, 0
+    notes = notes or _without_vector(context, model)
     turns = [one for one in found[:LOOKED] if _is_turn(one)]
     contents = _contents(context, {one.oid.hex() for one in turns})
     texts = {one.scored.row: record.decode_content(contents[one.oid.hex()]) for one in turns if contents}
     ordered = reorder.reorder(query.text, found, texts, last)
-    hits = Hits(_build_hits(context, ordered[query.offset : end], contents))  # the pages before are not read
-    hits.missed = tuple(_describe_missed(one, gate) for one in ordered[end:])
+    far = [one for one in ordered if _score(one) < least]
+    near, failed = _rerank(context, query.text, [one for one in ordered if _score(one) >= least], contents)
+    near, notes = _show_in_order(near), notes + failed
+    if far and not near:
+        notes += (f"Nothing is near to it; the nearest has a score of {max(map(_score, far)):.2f}.",)
+    hits = Hits(_build_hits(context, near[query.offset : end], contents))  # the pages before are not read
+    missed = ((near[end:], recalls.RANK), (far, recalls.FLOOR))
+    hits.missed = tuple(_describe_missed(one, gate) for some, gate in missed for one in some)
     return _with_notes(hits, used, notes)
+
+
+def _rerank(
+    context: MemoryContext, question: str, near: list[Found], contents: Mapping[str, bytes]
+) -> tuple[list[Found], tuple[str, ...]]:
+    """The first of them in the order of the reranker, if there is one, with the scores of their places; else a note."""
+    first = near[:LOOKED]
+    if context.rerank is None or len(first) < 2:
+        return near, ()
+    known = {**contents, **_contents(context, {one.oid.hex() for one in first} - contents.keys())}
+    if not all(one.oid.hex() in known for one in first):  # one was purged meanwhile
+        return near, ()
+    try:
+        scores = context.rerank(question, [record.decode(known[one.oid.hex()]).content for one in first])
+    except Error as error:  # a search must outlive whatever a reranker does
+        return near, (error.message,)
+    order = sorted(range(len(first)), key=lambda place: -scores[place])
+    places = [
+        first[at]._replace(scored=first[at].scored._replace(reranker=scores[at], score=was.scored.score))
+        for at, was in zip(order, first, strict=True)
+    ]
+    return [*places, *near[LOOKED:]], ()
+
+
+def _show_in_order(hits: Sequence[Found]) -> list[Found]:
+    """The same, each shown as at least as near as whatever stands behind it."""
+    nearest = list(accumulate((one.scored.likeness for one in reversed(hits)), max))[::-1]
+    return [one._replace(scored=one.scored._replace(likeness=near)) for one, near in zip(hits, nearest, strict=True)]
+
+
+def _score(one: Found) -> float:
+    return round(one.scored.likeness, 4)
 
 
 def _is_turn(one: Found) -> bool:
@@ -236,7 +250,7 @@ def _is_turn(one: Found) -> bool:
 
 
 def _describe_missed(one: Found, gate: str) -> Candidate:
-    return Candidate(str(uuid.UUID(bytes=one.key)), one.oid.hex(), round(one.scored.likeness, 4), name_arms(one), gate)
+    return Candidate(str(uuid.UUID(bytes=one.key)), one.oid.hex(), _score(one), name_arms(one), gate)
 
 
 def _without_vector(context: MemoryContext, model: str) -> tuple[str, ...]:
@@ -302,7 +316,8 @@ def _check(query: Query) -> None:
     if query.sees not in SEES:
         raise InvalidInput(f"what a search sees is one of {', '.join(SEES)}, not {query.sees!r}.")
     least: object = query.min_score
-    if isinstance(least, bool) or not isinstance(least, int | float) or not 0 <= least <= 1:
+    is_number = isinstance(least, int | float) and not isinstance(least, bool)
+    if least is not None and not (is_number and 0 <= least <= 1):  # type: ignore[operator]
         raise InvalidInput(f"min_score is a number from 0 to 1, not {least!r}. Nothing was searched.")
     _check_count("limit", query.limit, 1)
     _check_count("offset", query.offset, 0)
@@ -444,7 +459,7 @@ def count_fitting(lengths: Iterable[int], max_tokens: int | None) -> int:
 
 
 def build_hit(memory: Memory, one: Found) -> Hit:
-    return Hit(fields(memory), similarity_score=round(one.scored.likeness, 4), why=name_arms(one))
+    return Hit(fields(memory), similarity_score=_score(one), why=name_arms(one))
 
 
 def name_arms(one: Found) -> dict[str, float]:
@@ -452,6 +467,7 @@ def name_arms(one: Found) -> dict[str, float]:
     score = one.scored
     parts = {"words": score.words, "grams": score.grams, "vectors": score.vectors, "neighbours": score.neighbours}
     why = {name: round(value, 4) for name, value in parts.items() if value}
+    why |= {"reranker": round(score.reranker, 4)} if score.reranker is not None else {}
     return why | {"boost": round(score.boost, 4), "rank": round(score.score, 4)}
 
 

@@ -169,7 +169,7 @@ def _find_place(context: MemoryContext, memory: Memory, query: Query, asker: Ask
         if (below := missed.get(memory.memory_id)) is not None and below.gate == recalls.FLOOR:
             yield Gate(
                 "floor",
-                f"Its score of {below.score:.2f} is below the least that counts. {' '.join(hits.notes)}".strip(),
+                f"Its score of {below.score:.2f} is below {_describe_floor(context, query)}.",
             )
             return
         for at, hit in enumerate(hits, start + 1):
@@ -184,6 +184,12 @@ def _find_place(context: MemoryContext, memory: Memory, query: Query, asker: Ask
         yield Gate("rank", f"It is at rank {place}; {query.limit} were asked for{_from(query.offset)}.")
     elif place > (fitting := search.count_fitting(lengths, asker.max_tokens)):
         yield Gate("budget", f"It is at rank {place}, and {asker.max_tokens} tokens hold the first {fitting}.")
+
+
+def _describe_floor(context: MemoryContext, query: Query) -> str:
+    if query.min_score is not None:
+        return f"the least that was asked for, {query.min_score:g}"
+    return f"the least that is told, {context.settings.search_min_score:g} (search.min_score)"
 
 
 def _from(offset: int) -> str:

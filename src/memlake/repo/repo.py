@@ -415,8 +415,8 @@ class Repo(Opened):
             shared = self._shared
         org = None if self._settings.memory_org == "*" else self._settings.memory_org  # None: all of them are seen
         context = memories.context.MemoryContext(
-            self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.read_counts,
-            org=org, found=self._place(), fork=self._fork(followed),
+            self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.rerank,
+            shared.read_counts, org=org, found=self._place(), fork=self._fork(followed),
         )  # fmt: skip
         return memories.memories.Memories(context, shared)
 

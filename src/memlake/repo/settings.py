@@ -65,6 +65,7 @@ def set_setting(folder: Path, key: str, value: str | None, *, user: bool = False
         raise NotARepo(f"{folder} has no repo.db. Nothing was changed.", hint="If it never had one: memlake init")
     if value is not None:
         memories.embedders.check_setting(key, str(value))
+        memories.rerankers.check_setting(key, str(value))
     if key == "core.packs" and not user:
         _take_place(folder, config.resolve_place(value, Path.cwd()) if value else "")
     return config.set_value(folder, key, value, "user" if user else "repo", functools.partial(read_repo_id, folder))

@@ -182,13 +182,13 @@ def test_recall_shows_date_agent_content_and_tags(run: Run, repo: Path) -> None:
 def test_recall_numbers_its_hits_and_leaves_out_what_is_not_near(run: Run, repo: Path) -> None:
     for text in ("Ada plays the cello in an orchestra", "Ada lives in Lisbon"):
         stored(run, text)
-    heads = [
-        line.split()[0] for line in run("recall", "Ada plays the cello").lines if not line.startswith("      ") and line
-    ]
+    every = ("recall", "Ada plays the cello", "--min-score", "0")
+    heads = [line.split()[0] for line in run(*every).lines if not line.startswith("      ") and line]
     assert heads == ["1.", "2."]
-    assert run("recall", "Ada plays the cello", "--offset", "1").lines[0].split()[0] == "2."
+    assert run(*every, "--offset", "1").lines[0].split()[0] == "2."
     near = run("recall", "Ada plays the cello", "--min-score", "0.6").out
     assert "Lisbon" not in near and "  score 1.00" in near
+    assert run("recall", "who painted the mona lisa").out == ""
 
 
 def test_recall_of_nothing_is_no_failure_and_says_so_on_stderr(run: Run, repo: Path) -> None:

@@ -47,7 +47,9 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
 @click.option("--since", metavar="TIME", help='Stored from then on: a date, or "last week".')
 @click.option("--until", metavar="TIME", help="Stored before then.")
 @click.option("--min-importance", type=click.FloatRange(0, 1), help="At least this important.")
-@click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, help="At least this close to QUERY, 0 to 1.")
+@click.option(
+    "--min-score", type=click.FloatRange(0, 1), help="At least this near to QUERY, 0 to 1, not search.min_score."
+)
 @click.option(
     "--mode",
     type=click.Choice(["hybrid", "keyword", "semantic"]),
@@ -94,7 +96,7 @@ def recall(
         )  # fmt: skip
     else:
         with screen.pages():
-            _show(screen, kept, first=wanted.offset + 1, explain=explain, scored=explain or wanted.min_score > 0)
+            _show(screen, kept, first=wanted.offset + 1, explain=explain, scored=explain or bool(wanted.min_score))
         tell_repo(memories, screen)
     _tell(
         screen,

@@ -49,7 +49,7 @@ def why(memories: Memories, screen: Screen, /, *, memory_id: str, session: str |
 @click.argument("question")
 @click.option("--session", metavar="NAME", help="Whether this session was told already.")
 @click.option("-n", "--limit", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="Of N hits.")
-@click.option("--min-score", type=click.FloatRange(0, 1), default=0.0, help="As for recall.")
+@click.option("--min-score", type=click.FloatRange(0, 1), help="As for recall.")
 @click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="As for recall.")
 @agents_option
 @project_option

@@ -12,8 +12,9 @@ from memlake.memories.embedders.providers import (
     is_on_this_machine,
     open_embedder,
 )
+from memlake.memories.embedders.spans import find_span
 
 __all__ = [
-    "PROVIDERS", "Embedder", "check_embedder", "check_setting", "describe_missing", "is_on_this_machine",
-    "open_embedder",
+    "PROVIDERS", "Embedder", "check_embedder", "check_setting", "describe_missing", "find_span",
+    "is_on_this_machine", "open_embedder",
 ]  # fmt: skip
