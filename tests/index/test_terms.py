@@ -26,6 +26,11 @@ def test_a_query_in_another_script_meets_its_text(query: str, text: str) -> None
     assert set(terms.query_words(query)) & set(terms.words(text))
 
 
+def test_a_search_may_ask_for_single_characters_that_say_something() -> None:
+    assert terms.query_characters("猫叫什么 cat") == ["猫", "叫"]
+    assert terms.query_characters("cat") == []
+
+
 def test_a_query_of_chinese_asks_for_pairs_not_for_single_characters() -> None:
     assert terms.query_words("向量搜索") == ["向量", "量搜", "搜索"]
 

@@ -115,6 +115,12 @@ def test_one_right_word_of_a_long_question_is_enough(memories: Memories) -> None
     assert [hit["content"] for hit in memories.search(Query(asked))] == [FACTS[2]]
 
 
+def test_one_character_of_chinese_finds_what_no_pair_does(memories: Memories) -> None:
+    memories.store_many([Draft("她养了一只白猫"), Draft("周会在周一上午十点"), Draft("数据库的备份在凌晨三点")])
+    assert [hit["content"] for hit in memories.search(Query("白的猫"))] == ["她养了一只白猫"]
+    assert memories.search(Query("什么时候有木星")) == []
+
+
 def test_the_floor_is_a_setting_that_a_question_may_overrule(repo: ml.Repo, memories: Memories) -> None:
     memories.store_many([Draft(fact) for fact in FACTS])
     weak = Query("rankin")  # spelt nearly as a word that is there

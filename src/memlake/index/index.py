@@ -167,7 +167,9 @@ class Index:
 
     def _find_words(self, blocks: Sequence[AnyBlock], masks: Sequence[Array], query: IndexQuery) -> Words:
         """Scores by exact words, and by words of similar spelling for those that nobody wrote."""
-        words = {terms.hash_term(word): word for word in terms.query_words(query.text)} if query.by_words else {}
+        text = query.text if query.by_words else ""
+        characters = {terms.hash_term(character) for character in terms.query_characters(text)}
+        words = {terms.hash_term(word): word for word in (*terms.query_words(text), *terms.query_characters(text))}
         lookup = Lookup(blocks, list(words))
         exact = lookup.weigh(dict.fromkeys(words, 1.0))
         like: dict[int, float] = {}
@@ -179,13 +181,14 @@ class Index:
         # A word that nobody wrote is worth no more than one that a single row has.
         rarest = terms.weigh_word(1, sum(block.count for block in blocks))
         everything = sum(exact.values(), 0.0) + (len(words) - len(exact)) * rarest
+        sure = {code: worth * (rank.HALF if code in characters else 1) for code, worth in exact.items()}
         return Words(
             lookup.score_rows(exact, masks, most),
             lookup.score_rows(similar, masks, most),
             lookup,
             {**similar, **exact},
             everything,
-            {**lookup.weigh({code: share**rank.SPELT for code, share in like.items()}), **exact},
+            {**lookup.weigh({code: share**rank.SPELT for code, share in like.items()}), **sure},
             min(everything, rank.ENOUGH * rarest),
         )
 

@@ -29,6 +29,7 @@ USUAL = (0.15, 0.43)
 WHOLE = 2.5  # the sum of both that is taken for 1
 BESIDE = 0.5  # what words count that only the rows before and after have, where a row has something itself
 SPELT = 2  # the power of its likeness with which a word of similar spelling counts there
+HALF = 0.5  # what a single character of Chinese counts there: it is in many words
 ENOUGH = 4  # as many words that no second row has, and no more, are needed to be wholly near
 LOOKED = 40  # rows that are ordered once more, by evidence
 _SPREAD = 50  # rows whose neighbours are looked at

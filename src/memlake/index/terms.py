@@ -31,7 +31,9 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _STOP = (
     "a an the of to in is was did do does what when where who whom whose how which why for and or on at with by from "
     "as about into it its this that these those her his their she he they them him i you we us me my your our has have "
-    "had been be are were am will would can could should may might not no so if then than there here just also any some"
+    "had been be are were am will would can could should may might not no so if then than there here just also any "
+    "some 的 了 吗 呢 吧 啊 是 在 我 你 您 他 她 它 们 这 那 有 和 与 就 都 也 什 么 谁 哪 怎 样 多 少 几 个 被 把 "
+    "给 要 会 能 不 没 为 从 到 对 上 下 里 中 地 得 着 过 之 于 以 及 或 而 但 很 最 更 还 又"
 )
 _K1, _B = 0.9, 0.4  # BM25's two numbers, as most engines tuned on many collections have them
 TOP = _K1 + 1  # the most that a word gives, as a share of what it is worth
@@ -77,6 +79,13 @@ def query_words(text: str) -> list[str]:
     """The stems a query asks for, each once: without words that say nothing, unless there are no others."""
     asked = list(dict.fromkeys(_stems(_RUN.sub(_pairs, text[:ASKED]))))
     return ([word for word in asked if word not in _stop_stems()] or asked)[:MOST_ASKED]
+
+
+def query_characters(text: str) -> list[str]:
+    """The single characters of Chinese, Japanese and Korean that a query has, for a search that looks at them, too."""
+    runs = [] if text.isascii() else _RUN.findall(text[:ASKED])
+    asked = dict.fromkeys(_stems(" ".join(character for run in runs for character in run)))
+    return [character for character in asked if character not in _stop_stems()][:MOST_ASKED]
 
 
 def says_nothing(word: str) -> bool:
