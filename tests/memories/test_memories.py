@@ -367,6 +367,15 @@ def test_what_was_merged_keeps_both_as_they_were_said(memories: Memories) -> Non
 
 
 @pytest.mark.parametrize(
+    "filed", [{"expires_at": "2099-01-01"}, {"category": "contacts"}, {"memory_type": "episode"}], ids=str
+)
+def test_facts_that_are_filed_apart_are_not_merged(memories: Memories, filed: dict[str, str]) -> None:
+    memories.remember(Draft("The staging server is in Lyon", category="conventions"))
+    apart = memories.remember(Draft("The staging server listens on port 8443", **filed))
+    assert (apart.decision, apart.rule) == ("coexist", "other-filing")
+
+
+@pytest.mark.parametrize(
     ("old", "new", "stands"),
     [
         ("User lives in Bern", "I moved to Zurich", ["I moved to Zurich"]),

@@ -66,6 +66,10 @@ def judge_pair(old: Memory | None, new: Memory, cosine: float | None = None, jud
         return Verdict(_none_near(), None)
     filing = Context(cosine, describe_filing(old), describe_filing(new))
     decision = decide(old.content, new.content, filing)
+    if decision == "merge" and (apart := _find_filed_apart(old, new)):
+        scores = decision.scores
+        decision = Decision("coexist", rule="other-filing", why=f"They add to each other, but their {apart} differs.")
+        decision.scores = scores
     if judge is not None and decision.is_unsure:
         said = judge(old.content, new.content)
         if said is not None:
@@ -75,6 +79,15 @@ def judge_pair(old: Memory | None, new: Memory, cosine: float | None = None, jud
             decision = Decision(said, rule="judge", why="The judge said so.", text=decision.text)
             decision.scores = measured
     return Verdict(decision, old)
+
+
+def _find_filed_apart(old: Memory, new: Memory) -> str:
+    """What keeps two facts from being one memory: one of them would get the other's end, kind or category."""
+    if old.expires_at != new.expires_at:
+        return "end"
+    if old.memory_type != new.memory_type:
+        return "type"
+    return "category" if old.category and new.category and old.category != new.category else ""
 
 
 def describe_filing(memory: Memory) -> dict[str, Any]:

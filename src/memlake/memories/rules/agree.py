@@ -24,6 +24,7 @@ MOST_PARTS = 4  # a merged memory of more parts mixes too much; the new one is k
 MOST_UNLIKE = 2  # ... under a key as wide as `User preference`, of parts that share no word
 LONGEST_PART = 200
 GENERIC = frozenset(map(stem, lexicon.GENERIC))
+PERSON = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?")
 LIGHT = frozenset(map(stem, lexicon.LIGHT))
 BEING = frozenset({"is", "am", "are", "was", "were", "has", "have", "had"})
 # What one does again and again: the day, the time of day or the meal it goes with.
@@ -32,7 +33,7 @@ ROUTINE = re.compile(
     r"|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days\b|\bat \d{1,2}(?::\d\d)? ?(?:am|pm)?\b"
     r"|\b(?:on|in the|at|before|after|over) (?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|mornings?|afternoons?"
     r"|evenings?|night|noon|weekends?|bed|sleep|work|school|breakfast|lunch|dinner)\b"
-    "|每天|每周|每週|每晚|每月|早上|上午|中午|下午|晚上|睡前|饭后|飯後|周末|週末|平时|平時"
+    "|习惯|每天|每周|每週|每晚|每月|早上|上午|中午|下午|晚上|睡前|饭后|飯後|周末|週末|平时|平時"
 )
 
 
@@ -136,9 +137,13 @@ def _told_alike(one: str, other: str) -> bool:
 
 
 def _one_topic(pair: Pair, old: Told, new: Told) -> bool:
-    """What is told of a thing or another person has one; what is told of the user may be of anything."""
+    """What is told of a thing or another person has one, but where somebody lives or works stays by itself.
+
+    What is told of the user may be of anything.
+    """
     if not is_user(new.subject):
-        return all(map(_lasts, (*old.facts, *new.facts))) and not _is_state(pair.old) and not _is_state(pair.new)
+        person = PERSON.fullmatch(new.subject) is not None and (_is_state(pair.old) or _is_state(pair.new))
+        return not person and all(map(_lasts, (*old.facts, *new.facts)))
     if _changes(pair.old) or _changes(pair.new):
         return False
     if all(map(_is_routine, (*old.facts, *new.facts))):

@@ -30,7 +30,7 @@ LIGHT = frozenset(map(stem, lexicon.LIGHT))
 CASED = frozenset(map(stem, lexicon.CASED))
 STATE_VERBS = frozenset({"is", "are", "was", "were", "be", "been", "has", "have"})
 SHOULD = re.compile(r"\bshould\b|^应该|^應該", re.IGNORECASE)
-FIGURE = re.compile(r"\d[\d.:,/-]*\d|\d")
+FIGURE = re.compile(r"\d(?:[\d.:,/-]*\d)?(?: ?[ap]m\b)?")
 OWNER = re.compile(r"\w+(?=['\u2019]s\b)|(?<=用户)\w{1,3}(?=的)")
 CORRECTING = re.compile(
     r"\bno\b|nope|correct|update|edit|actually|in fact|sorry|wrong|mistake|^not "
@@ -273,7 +273,8 @@ def judge_correction(pair: Pair) -> Verdict | None:
     # `now` is the weakest cue: half of the longer text must be shared, not of the shorter.
     if not shared or shared < needed * (max if cue == "now" else min)(len(old), len(new)):
         return None
-    if _of_another(pair.old, said):
+    one_character = bool(pair.cue) and len(pair.old.text) == len(said.text)  # of a word in Chinese: 红色, 蓝色
+    if _of_another(pair.old, said) and (said.text.isascii() or not one_character):
         return Verdict("coexist", "correction-unsure", f'It says "{cue}", but one of them may be of something else.')
     return Verdict("conflict", "correction", f'It says "{cue}" of the same thing.', pair.new.text if pair.cue else None)
 
