@@ -301,6 +301,7 @@ STATUSES = [
     Situation("a branch of two remotes", f"{ONE}; branch dev; remote add a $SHARED/1; remote add b $SHARED/2; push a main dev; push b main dev; branch -D dev", "switch dev", "Say which: memlake switch -c {} {}", then="status"),
     Situation("the last remote with an archive", f"{TWO}; remote add origin $SHARED; push; archive --older-than 0d", "remote remove origin", "Have it here again first: memlake archive --back && memlake remote remove {}", "memlake archive --back", again=True),
     Situation("the last remote with an archive, then", f"{TWO}; remote add origin $SHARED; push; archive --older-than 0d", "remote remove origin", "Have it here again first: memlake archive --back && memlake remote remove {}", "memlake remote remove {}", first="archive --back"),
+    Situation("a purge by a part of an id", ONE, "purge abcdef12 --reason r -y", "An id is given with all of its 64 digits: memlake ls --json", shows="oid"),
     Situation("a bundle of a commit", TWO, "bundle create b.bundle HEAD~1", "Give the commit a name first: memlake tag NAME REV", fill={"NAME": "v1", "REV": "HEAD~1"}, then="bundle create b.bundle v1"),
     Situation("a bundle that begins elsewhere", (TWO, _late), "-C d bundle unbundle ../late.bundle", "Ask for one of the whole history: memlake bundle create {}"),
     Situation("a remote with other things in it", (ONE, _fill_shared, "remote add origin $SHARED"), "push", "Use a folder or prefix of its own: memlake remote set-url {} {}", again=True),

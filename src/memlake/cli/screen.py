@@ -162,3 +162,16 @@ class Progress:
         if self._drawn:
             sys.stderr.write("\r" + " " * (self._width - 1) + "\r")
             sys.stderr.flush()
+
+
+@contextmanager
+def show_progress(verb: str, screen: Screen) -> Iterator[Progress | None]:
+    """A line on standard error, where a person reads it, while content travels."""
+    progress = Progress(verb, width=screen.width) if sys.stderr.isatty() else None
+    try:
+        yield progress
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("Interrupted. The same command goes on where this one stopped.") from None
+    finally:
+        if progress is not None:
+            progress.close()

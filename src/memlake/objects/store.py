@@ -29,7 +29,8 @@ _TRIES = 3
 _SPAN = 4 << 20  # neighbouring records are read in one call up to this size
 
 
-Bring = Callable[["Objects", Sequence[bytes]], None]
+Progress = Callable[[int, int, str], object]  # told of bytes that came, of how many in all, and of what
+Bring = Callable[["Objects", Sequence[bytes], Progress | None], None]
 
 
 class Objects:
@@ -138,7 +139,7 @@ class Objects:
         """Those of these objects whose content is at a remote only."""
         return {row[0].hex() for row in tables.list_away(self.db, map(bytes.fromhex, oids))}
 
-    def bring(self, oids: Iterable[str]) -> None:
+    def bring(self, oids: Iterable[str], progress: Progress | None = None) -> None:
         """Have the content of these objects here: all that is at a remote only, in as few requests as it takes."""
         away = [row[0] for row in tables.list_away(self.db, map(bytes.fromhex, oids))]
         if away and self._remotes is None:
@@ -147,7 +148,7 @@ class Objects:
                 hint="See the remotes with: memlake remote -v",
             )
         if away and self._remotes is not None:
-            self._remotes(self, away)
+            self._remotes(self, away, progress)
 
     def read_many(self, oids: Iterable[str], *, most: int = RECORD) -> Iterator[tuple[str, bytes]]:
         """Objects in the order that is cheapest to read, each checked. One in chunks may have `most` bytes."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from memlake.dataset.datasets import Store
     from memlake.memories.resources import Shared
     from memlake.repo.git_branches import Followed
+    from memlake.versions.sync.remote import Progress
     from memlake.versions.verbs.write import Group
 
 AnyPath = str | os.PathLike[str]
@@ -304,10 +305,10 @@ class Opened:
         return f"{type(self).__name__}({str(self.root)!r}, {state})"
 
 
-def _bring(folder: Path, objects: Objects, oids: Sequence[bytes]) -> None:
+def _bring(folder: Path, objects: Objects, oids: Sequence[bytes], progress: Progress | None = None) -> None:
     """Bring content that is at a remote only. A method of Opened would keep a closed repo, and the files it has open,
     until Python collects cycles."""
-    versions.partial.bring(objects, later.remotes.open_links(folder, objects.repo), oids)
+    versions.partial.bring(objects, later.remotes.open_links(folder, objects.repo), oids, progress)
 
 
 def _bring_archive(db: Database, objects: Objects, file: ArchiveFile) -> None:

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from memlake import dataset, versions
 from memlake.calls import check_methods
+from memlake.objects.store import Progress
 from memlake.records import Entry
 from memlake.repo.open import AnyPath, checked_oid
 from memlake.repo.part import Part
@@ -26,9 +27,9 @@ class StoredObjects(Part):
     def open(self, oid: str) -> BinaryIO:
         return self._repo._history.objects.open(checked_oid(oid))
 
-    def bring(self, oids: Sequence[str]) -> None:
+    def bring(self, oids: Sequence[str], *, progress: Progress | None = None) -> None:
         """Have here, in as few requests as it takes, the content of those that are at a remote only."""
-        self._repo._history.objects.bring(map(checked_oid, oids))
+        self._repo._history.objects.bring(map(checked_oid, oids), progress)
 
     def is_away(self, oid: str) -> bool:
         """Whether the content of an object is at a remote only."""

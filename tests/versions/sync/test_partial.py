@@ -54,10 +54,10 @@ class Brought:
 def brought(monkeypatch: pytest.MonkeyPatch) -> Brought:
     seen, real = Brought(), partial.bring
 
-    def bring(objects: object, links: object, oids: Sequence[bytes]) -> None:
+    def bring(objects: object, links: object, oids: Sequence[bytes], progress: object = None) -> None:
         seen.calls.append(list(oids))
         assert not seen.refuses, "content was asked for"
-        real(objects, links, oids)  # type: ignore[arg-type]
+        real(objects, links, oids, progress)  # type: ignore[arg-type]
 
     monkeypatch.setattr(partial, "bring", bring)
     return seen
@@ -88,6 +88,15 @@ def test_a_diff_of_a_working_file_that_is_away_shows_what_it_would_hold(
     shown = capfd.readouterr().out
     assert "+line 4999" in shown and "1 -> 500 rows" in shown and not _is_here(theirs, "lines.txt")
     assert theirs.status().clean
+
+
+def test_bringing_tells_of_each_step_and_comes_to_its_end(partly: Partly) -> None:
+    theirs, steps = partly(), list[tuple[int, int]]()
+    oids = [entry.oid for _, entry in theirs.ls(prefix="files/")]
+    theirs.objects.bring(oids, progress=lambda done, total, _: steps.append((done, total)))
+    done, total = zip(*steps, strict=True)
+    assert len(set(total)) == 1 and total[0] > 3_000_000 and list(done) == sorted(done) and done[-1] == total[0]
+    assert len(steps) > 1 and not any(map(theirs.objects.is_away, oids))
 
 
 def test_a_filter_by_size_brings_what_is_smaller(partly: Partly, ours: Repo, brought: Brought) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import click
 
 from memlake.cli.arguments import QUIET, SplitCommand, after_dashes, complete_with, one_rev, split, verb
-from memlake.cli.screen import Screen
+from memlake.cli.screen import Screen, show_progress
 from memlake.cli.suggest import exit_with, suggest_revs
 from memlake.errors import NotFound, Usage
 from memlake.records import short
@@ -22,7 +24,7 @@ from memlake.views import changes
 @click.option("-W", "--worktree", is_flag=True, default=None, help="Restore the working files; the default.")
 @click.option("--merge", is_flag=True, help="Write the conflict markers into PATH... again.")
 @click.option("-q", "--quiet", is_flag=True, help="Does nothing, because restore prints nothing anyway.")
-def restore(repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: str | None, **how: bool) -> None:
+def restore(repo: Repo, screen: Screen, /, *, given: tuple[str, ...], source: str | None, **how: bool) -> None:
     """Bring files back from the stage or from a commit. `memlake undo` takes that back.
 
     With --source, tracked files that REV does not have are removed.
@@ -40,7 +42,16 @@ def restore(repo: Repo, _screen: Screen, /, *, given: tuple[str, ...], source: s
         with suggest_revs(repo, source):
             repo.show(source)
     with exit_with(1, NotFound):
+        if how["worktree"] or not how["staged"]:
+            _bring(repo, screen, wanted, source or ":")
         repo.restore(*wanted, source=source, staged=how["staged"], worktree=how["worktree"])
+
+
+def _bring(repo: Repo, screen: Screen, wanted: Sequence[str], rev: str) -> None:
+    """Have content here that is at a remote only, and show it on its way where a person looks on."""
+    with show_progress("bringing", screen) as progress:
+        if progress is not None and list(repo.remotes):
+            repo.objects.bring([entry.oid for _, entry in repo.ls(rev, paths=wanted)], progress=progress)
 
 
 @verb(cls=SplitCommand, shared=[QUIET])

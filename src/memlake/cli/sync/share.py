@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from memlake.cli.arguments import JSON, QUIET, complete_with, open_screen_only, verb
 from memlake.cli.branches.merge_rev import show_merged
-from memlake.cli.screen import Progress, Screen
+from memlake.cli.screen import Screen, show_progress
 from memlake.errors import Error, Unavailable, Usage
 from memlake.objects.object_store import check_endpoint
 from memlake.repo import Repo, make_clone
@@ -21,17 +18,6 @@ from memlake.views import words
 from memlake.views.sync import dropped_lines, fetched_lines, pushed_lines
 
 _DRY = click.option("-n", "--dry-run", is_flag=True, help="Say what would go over the wire, and change nothing.")
-
-
-@contextmanager
-def _progress(verb: str, screen: Screen) -> Iterator[Progress | None]:
-    """A line on standard error, where a person reads it."""
-    progress = Progress(verb, width=screen.width) if sys.stderr.isatty() else None
-    try:
-        yield progress
-    finally:
-        if progress is not None:
-            progress.close()
 
 
 @verb(opens=open_screen_only, shared=[JSON, QUIET])
@@ -58,7 +44,7 @@ def clone(screen: Screen, /, *, url: str, folder: str | None, quiet: bool, **how
         check_depth(how["depth"]),
         how["results"],
     )
-    with _progress("cloning", screen) as progress:
+    with show_progress("cloning", screen) as progress:
         repo, fetched = make_clone(settings, folder, branch=how["branch"], bare=how["bare"], progress=progress)
     with repo:
         lines = [*fetched_lines(screen, fetched), f"Cloned into {words.quote(str(repo.root))}"]
@@ -82,7 +68,7 @@ def fetch(repo: Repo, screen: Screen, /, *, remote: str | None, every: bool, dry
     found, failed = list[Fetched](), dict[str, Error]()
     for name in names:
         try:
-            with _progress("fetching", screen) as progress:
+            with show_progress("fetching", screen) as progress:
                 found.append(repo.fetch(name, progress=progress, dry_run=dry_run))
         except Error as error:
             if name is None or len(names) == 1:
@@ -108,7 +94,7 @@ def pull(
 ) -> None:
     """Fetch, and join what came to this branch. Memories of both sides are merged by themselves."""
     before = repo.head
-    with _progress("fetching", screen) as progress:
+    with show_progress("fetching", screen) as progress:
         pulled = repo.pull(remote, branch, ff=not no_ff, only_ff=only_ff, progress=progress)
     if screen.as_json:
         screen.json({"fetched": pulled.fetched, "merged": pulled.merged})
@@ -139,7 +125,7 @@ def push(
     """Send this branch, or the branches and tags named, to a remote with all they need."""
     if how["delete"] and not refs:
         raise Usage("name the remote and the branches or tags to delete there.")
-    with _progress("pushing", screen) as progress:
+    with show_progress("pushing", screen) as progress:
         pushed = repo.push(
             remote, *refs, force_with_lease=lease, memories=not no_memories, dry_run=dry_run, progress=progress, **how
         )

@@ -81,7 +81,8 @@ def _find_current(repo: Repo, word: str) -> list[str]:
         name = repo.datasets().get(path).path
     matches = [entry.oid for there, entry in repo.ls(rev or "HEAD", name) if there == name]
     if not matches:
-        raise NotFound(
-            f"{rev or 'HEAD'} does not have '{path}'. Nothing was erased.", hint="See what it has with: memlake ls -l"
-        )
+        cure = "See what it has with: memlake ls -l"
+        if re.fullmatch("[0-9a-f]{7,63}", word):
+            cure = "An id is given with all of its 64 digits: memlake ls --json"
+        raise NotFound(f"{rev or 'HEAD'} does not have '{path}'. Nothing was erased.", hint=cure)
     return matches

@@ -35,13 +35,14 @@ from memlake.versions.sync import receive
 from memlake.versions.sync.batch import part_path
 from memlake.versions.sync.fetch import Link, check_state, list_tracked, look_again
 from memlake.versions.sync.mirror import Held
+from memlake.versions.sync.remote import Meter, Progress
 from memlake.versions.sync.root import LogFile
 from memlake.versions.sync.take_in import check_whole
 
 Links = Iterable[AbstractContextManager[Link]]
 
 
-def bring(objects: Objects, links: Links, oids: Sequence[bytes]) -> None:
+def bring(objects: Objects, links: Links, oids: Sequence[bytes], progress: Progress | None = None) -> None:
     """Have the content of these objects here, from the first remote that has each."""
     lists = {oid: data for oid, _, data in object_tables.list_away(objects.db, oids) if data is not None}
     whole = {oid for oid, _, _ in object_tables.list_away(objects.db, oids)} - lists.keys()
@@ -53,7 +54,7 @@ def bring(objects: Objects, links: Links, oids: Sequence[bytes]) -> None:
         for opened in links:
             if lacking or lists:
                 with opened as link:
-                    lacking -= _bring_from(objects, link, lacking)
+                    lacking -= _bring_from(objects, link, lacking, progress)
         _settle(objects, {oid: data for oid, data in lists.items() if not lacking & set(pieces[oid])})
     finally:
         with contextlib.suppress(Exception):
@@ -83,13 +84,13 @@ def bring_recent(history: History, link: Link, last: int, below: int | None) -> 
     bring(history.objects, [contextlib.nullcontext(link)], near)
 
 
-def _bring_from(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
+def _bring_from(objects: Objects, link: Link, oids: set[bytes], progress: Progress | None) -> set[bytes]:
     """Bring those of these objects and chunks that a remote has; returns them.
 
     What is known of it may be old: a gc or a purge of somebody else's put them into other files. Then it looks again.
     """
     with contextlib.suppress(NotFound):
-        found = _bring_held(objects, link, oids)
+        found = _bring_held(objects, link, oids, progress)
         if found == oids:
             return found
     try:
@@ -99,10 +100,10 @@ def _bring_from(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
     if state is not None:
         check_state(objects.repo, link.remote, state.root, link.mirror.root())
         look_again(link, state.root)
-    return _bring_held(objects, link, oids)
+    return _bring_held(objects, link, oids, progress)
 
 
-def _bring_held(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
+def _bring_held(objects: Objects, link: Link, oids: set[bytes], progress: Progress | None) -> set[bytes]:
     """Bring those of these objects and chunks of which it is known where they lie; returns them."""
     held = link.mirror.find(oids)
     single: dict[str, list[Record]] = {}
@@ -110,12 +111,14 @@ def _bring_held(objects: Objects, link: Link, oids: set[bytes]) -> set[bytes]:
         if one.form not in (DELTA, PART, INLINE):
             record = Record(one.oid, one.form, one.start, one.length, one.size, CHUNK)
             single.setdefault(one.file.removeprefix("packs/"), []).append(record)
-    sealed = receive.bring_records(objects, link.remote, single)
+    parts = [one for one in held if one.form == PART]
+    total = sum(record.length for records in single.values() for record in records) + sum(one.size for one in parts)
+    meter = Meter(progress, total, "content")
+    sealed = receive.bring_records(objects, link.remote, single, meter)
     sealed += _bring_deltas(objects, link, [one for one in held if one.form == DELTA])
     sealed += _bring_small(objects, link, [one for one in held if one.form == INLINE])
-    parts = [one for one in held if one.form == PART]
     for one in parts:
-        receive.bring_part(objects, link.remote, (one.oid, one.size, part_path(one.oid, one.start)))
+        receive.bring_part(objects, link.remote, (one.oid, one.size, part_path(one.oid, one.start)), meter)
     with objects.db.write():
         now = tick(objects.db)
         for made in sealed:
