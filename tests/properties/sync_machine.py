@@ -203,8 +203,8 @@ class Fleet:
         elif chance < 0.65:
             self.push_or_pull(repo)
         else:
-            acts: list[Act] = [Repo.push, Repo.fetch, self.collect_there, self.read, self.drop]
-            act = self.rng.choices(acts, [4, 3, 2, 3, 1])[0]
+            acts: list[Act] = [Repo.push, Repo.fetch, self.collect_there, self.read, self.drop, self.archive]
+            act = self.rng.choices(acts, [4, 3, 2, 3, 1, 2])[0]
             self.disturb(repo, act)
         after = self.there()
         for lane in LANES:  # a branch of the remote never loses a commit
@@ -336,6 +336,11 @@ class Fleet:
 
     def drop(self, repo: Repo) -> None:
         repo.remotes.drop(self.rng.choice(PATHS))
+
+    def archive(self, repo: Repo) -> None:
+        """Move the data of all that was pushed there, or have it back."""
+        done = repo.remotes.unarchive() if self.number % 8 == 0 else repo.remotes.archive("0d")
+        self.counts["archived"] += done.commits
 
     def push_or_pull(self, repo: Repo) -> None:
         if self.rng.random() < 0.5:

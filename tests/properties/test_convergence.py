@@ -46,6 +46,7 @@ def test_eight_clones_that_are_killed_anywhere_end_with_the_same(
 ) -> None:
     counts = run_many(seeds, monkeypatch, clones=8, steps=90)
     assert counts["kills"] > 10 and counts["conflicts"] > 10 and counts["purges"] > 1
+    assert counts["archived"] > 4
     tally(**counts)
 
 
