@@ -14,6 +14,7 @@ from memlake.memories.rules.entail import entails
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import BE, Phrase, as_written, common, stem
 from memlake.memories.rules.sentences import LEAD_IN, Frame, find_correction, find_frame, is_single
+from memlake.memories.rules.subjects import find_told
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
 SCOPES = (
@@ -171,6 +172,8 @@ def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
     name = " ".join(as_written(new.key, pair.new, pair.old))
     if old.shape == new.shape == "key" and _measures_other(old, new):
         return collect_values(pair, old, new)
+    if old.shape == new.shape == "is" and _sort(old.value) != _sort(new.value) and not (old.single and new.single):
+        return None  # two attributes
     if CORRECTING.search(pair.cue) and _is_time(old.value) and _is_time(new.value):
         return Verdict("conflict", "attribute-value", f"It corrects when the {name} is.", pair.new.text)
     if _other_time(pair, old, new):
@@ -179,7 +182,7 @@ def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
         return Verdict(
             "conflict", "attribute-value", f"Both give the {name}, with different values.", _restate(pair, old, new)
         )
-    if pair.opposites or _sort(old.value) != _sort(new.value):
+    if pair.opposites:
         return None
     return Verdict("coexist", "attribute-unsure", f"Both say something of the {name}; both may hold.")
 
@@ -297,7 +300,8 @@ def _qualifiers(old: Phrase, new: Phrase) -> Iterator[str]:
     """Words of the old one alone that stand right before a word both have, and are no verb."""
     words = [word for word in old.words if stem(word) in old.bag - LIGHT]
     for word, following in itertools.pairwise(words):
-        if stem(word) not in new.bag and stem(following) in new.bag and stem(word) not in ACTS:
+        names = stem(word) not in new.bag and not (word[-1].isdigit() and new.text.isascii())
+        if names and stem(following) in new.bag and stem(word) not in ACTS:
             yield word
 
 
@@ -318,6 +322,8 @@ def judge_opposite(pair: Pair) -> Verdict | None:
     """Alike but for a pair of opposites."""
     if not pair.opposites or pair.one_denies or pair.indefinite or pair.other_subject or _event(pair.old.words):
         return None
+    if _name_two(pair):
+        return None
     if pair.moved and pair.opposites.isdisjoint(
         lexicon.PLACES
     ):  # `from Ulm`, `to Ulm`: two things, not one and its opposite
@@ -328,6 +334,14 @@ def judge_opposite(pair: Pair) -> Verdict | None:
         return None
     said = " / ".join(as_written(pair.opposites, pair.old, pair.new))
     return Verdict("conflict", "opposite", f"They differ in opposites: {said}.")
+
+
+def _name_two(pair: Pair) -> bool:
+    """`The front door`, `the back door`: the opposites say which one is meant, and are not what is told of it."""
+    old, new = find_told(pair.old.text), find_told(pair.new.text)
+    if old is None or new is None:
+        return False
+    return pair.opposites <= Phrase(old.subject).bag ^ Phrase(new.subject).bag
 
 
 def judge_unspaced(pair: Pair) -> Verdict | None:
@@ -354,9 +368,12 @@ def _swap_cjk(old: str, new: str) -> Verdict | None:
     if len(changed) != 1:
         return None
     was, came = changed[0]
+    at = next(at for at, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
+    told = find_told(old)
+    if told is not None and at < len(told.subject):
+        return None  # which one is meant
     if any(was in pair and came in pair for pair in lexicon.CJK_OPPOSITES):
         return Verdict("conflict", "opposite", f"They differ in opposites: {was} / {came}.")
-    at = next(at for at, (one, other) in enumerate(zip(old, new, strict=True)) if one != other)
     if {was, came} <= CJK_NUMERALS and old[at - 1] not in CJK_BEFORE_NAMES and not CJK_EVENT.search(old):
         return Verdict("conflict", "swapped-value", f"{was} became {came} in the same sentence.")
     return None

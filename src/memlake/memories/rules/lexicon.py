@@ -153,7 +153,8 @@ EXPLICIT = re.compile(
 )
 # Tells of a change without saying what was so before.
 CHANGE = re.compile(
-    r"\b(?:switched|migrated|moved|cut over|replaced|changed (?:to|from)|left|quit|gave up|given up|stopped|no longer"
+    r"^\w+(?: \w+)? left (?=\w)"
+    r"|\b(?:switched|migrated|moved|cut over|replaced|changed (?:to|from)|quit|gave up|given up|stopped|no longer"
     r"|retired|became|sold (?:the|my|his|her|their|our)|got (?:married|divorced|engaged)"
     r"|bought a (?:house|flat|car)|these days|nowadays|again|from now on"
     r"|remote(?:ly)? since)\b"
@@ -167,7 +168,9 @@ FROM_TO = re.compile(
 )
 CJK_OPPOSITES = _words("深浅 开关 大小 左右 早晚 高低 快慢 新旧 长短 多少 内外 前后 公私 明暗 真假")
 # Verbs of change and use: sharing one of them does not make two memories speak of the same thing.
-LIGHT = _words("use change switch move migrate like prefer want get make go start stop have 我 用 户 现 在 是 了 的")
+LIGHT = _words(
+    "use change switch move migrate like prefer want get make go start stop have 我 用 户 现 在 是 了 的 又 已 经 每 天"
+)
 # With one of these a sentence no longer says that the thing is so.
 INTENTIONS = _words(
     """want wants wanted plan plans planned planning hope hopes hoped try tries tried trying intend intends might may

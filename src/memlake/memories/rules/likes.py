@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from memlake.memories.rules.agree import MOST_PARTS, split_members
 from memlake.memories.rules.lexicon import LANGUAGES, LIKED_KINDS
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import Phrase, find_opposites, stem
 from memlake.memories.rules.sentences import OVER, WHERE, Frame, head_noun, split_items
 
+TAILED = re.compile(r"(?P<what>[\w ]+?) (?P<how>in|with|without|under|below|over|as|on|at|from|by|for) ")
 RETOLD = 2  # words of meaning that a reason takes up from the one before
 KIND_OF_LIKED = {stem(name): group.split()[0] for group in LIKED_KINDS for name in group.split()}
 
@@ -56,6 +59,8 @@ def _alike(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
                 "conflict", "preference-retold", "The list of what is liked grew, and the reason is told anew."
             )
         return Verdict("replace", "preference-list", "The list of what is liked grew.")
+    if _tails_add(old.value.text, new.value.text):
+        return None  # of the same thing, and they add up
     if before < after:
         return Verdict("conflict", "preference-narrowed", "It is narrower: to like a part is not to like the whole.")
     return Verdict("conflict", "preference-changed", "The same kind of thing is liked, in another form.")
@@ -117,6 +122,12 @@ def _elsewhere(old: str, new: str) -> bool:
         return False
     languages = all(LANGUAGES & set(Phrase(found["where"]).words) for found in (was, comes))
     return not languages and Phrase(was["where"]).bag.isdisjoint(Phrase(comes["where"]).bag)
+
+
+def _tails_add(old: str, new: str) -> bool:
+    """`names in English`, `names without abbreviations`: each says something else of the same thing."""
+    was, came = TAILED.match(old), TAILED.match(new)
+    return bool(was and came and was["what"].lower() == came["what"].lower() and was["how"] != came["how"])
 
 
 def _list_grew(old: str, new: str) -> bool:

@@ -34,6 +34,8 @@ SENTENCE_END = re.compile(
 FORMS = {0x2018: "'", 0x2019: "'"} | {
     ord(power): f"^{n}" for n, power in enumerate("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079")
 }
+# `On Mondays, user works at home`: when and where, said first.
+FIRST = re.compile(r"((?:on|in|at|during|every|each|after|before|for) [^,.]{3,30}), (.+)", re.IGNORECASE)
 BE = frozenset({"is", "are", "was", "were", "been", "being"})
 VOWEL = re.compile("[aeiouy]")
 VERSION = re.compile(r"\d+\.\d+(?:\.\d+)?")
@@ -66,7 +68,8 @@ class Phrase:
     @cached_property
     def active_stems(self) -> tuple[str, ...]:
         """The stems in the order of doing: `an onion is cut by a man` as `man cut onion`."""
-        return _active(self.words) or self.stems
+        moved = FIRST.match(self.text)
+        return _active(self.words) or (Phrase(f"{moved[2]} {moved[1]}").stems if moved else self.stems)
 
     @cached_property
     def denials(self) -> int:

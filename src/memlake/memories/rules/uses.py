@@ -80,12 +80,16 @@ def find_change(text: str) -> str:
 def judge_change(pair: Pair) -> Verdict | None:
     """It tells of a change in something the old one speaks of, or of its kind: what stands now, a person must say."""
     cue = find_change(pair.new.text)
-    if not cue or find_change(pair.old.text) or pair.other_situation or _of_another(pair):
+    if not cue or find_change(pair.old.text) or _of_another(pair):
+        return None
+    if pair.old.situations and pair.other_situation:  # a new one of its own is when it changed
         return None
     old, new = find_named(pair.old.text), find_named(pair.new.text)
     rivals = [old[kind] for kind in old.keys() & new.keys() if old[kind] != new[kind]]
-    shared = (pair.shared_stems if pair.new.text.isascii() else frozenset()) - LIGHT
-    if not rivals and not shared and (pair.cosine or 0.0) < NEAR:
+    shared = pair.shared_stems - LIGHT
+    if not pair.new.text.isascii() and len(shared) < 2:  # of one character each
+        shared = frozenset()
+    if not rivals and not shared and not pair.opposites and (pair.cosine or 0.0) < NEAR:
         return None
     why = f'It says "{cue}"; it may be so instead or beside.'
     return Verdict("coexist", "change-unsure", why)
