@@ -28,6 +28,7 @@ from memlake.objects.layout import new_id
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
+    from memlake.memories.doubt import Doubt, Settled
     from memlake.memories.record import Outcome
     from memlake.memories.revert import Taken
     from memlake.memories.search import Hits
@@ -96,9 +97,13 @@ class Agent:
         session_id: str | None = None,
         user_id: str | None = None,
         expires_at: str | int | datetime | None = None,
+        uses: Sequence[str] | None = None,
         on_conflict: str = "add",
     ) -> str:
-        """Store one memory and return its id. A search finds it by its words at once; its vector follows."""
+        """Store one memory and return its id. A search finds it by its words at once; its vector follows.
+
+        `uses` names what it rests on, such as `src/api.py:10-40` or `pets@1.0.2`: a hit says when that has changed.
+        """
         draft = self._draft(
             content,
             memory_type=memory_type,
@@ -109,6 +114,7 @@ class Agent:
             session_id=session_id or self.session_id,
             user_id=user_id or self.user_id,
             expires_at=expires_at,
+            uses=uses,
         )
         done = self.memories.store(draft) if on_conflict == "add" else self.memories.remember(draft, on_conflict)
         _warn(done.warnings)
@@ -186,6 +192,14 @@ class Agent:
         """
         refuse_unknown("revert", written, Choice._fields)
         return self.memories.revert(Choice(**written), dry_run=dry_run)
+
+    def doubts(self) -> list[Doubt]:
+        """Memories that rest, through however many others, on something that changed."""
+        return self.memories.doubts()
+
+    def settle(self, *memory_ids: str) -> list[Settled]:
+        """Say of memories in doubt that they are true all the same."""
+        return self.memories.settle(*memory_ids)
 
     def restore_memory(self, memory_id: str, at: str | None = None) -> dict[str, Any]:
         """Bring back a deleted memory, or the value it had at a rev or time."""

@@ -49,6 +49,7 @@ class Situation:
 
 
 ONE = "a=1; keep one"
+DOUBT = ("config embedding.provider none; a=1; keep one; remember tea --uses a", "a=2")
 SHARED = f"{ONE}; remote add origin $SHARED; push"
 TWO = f"{ONE}; a=2; keep two"
 DEV = f"{ONE}; switch -c dev; b=2; keep two; switch main"  # dev is one commit ahead
@@ -500,7 +501,12 @@ MEMORIES = [
     Situation("files of the main tree, taken back", (_link_worktree, "-C d init; -C d add f; -C d commit -m one; -C d undo"), "-C t redo", "Do it again there: memlake -C {} redo", shows="Did again: commit one", repo=False),
     Situation("in no conflict", (NO_MODEL, "remember tea"), "memory resolve $MEMORY --keep new", "See what is in conflict with: memlake memory conflicts"),
     Situation("agents that disagree", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory conflicts", "Settle it with: memlake memory resolve {} --keep {} (or {})", works=True),
-    Situation("memories in doubt", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory stats", "(memlake memory conflicts)", works=True, shows="Lisbon"),
+    Situation("memories that disagree", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor; remember 'User lives in Lisbon' --agent claude"), "memory stats", "(memlake memory conflicts)", works=True, shows="Lisbon"),
+    Situation("memories in doubt", DOUBT, "memory stats", "(memlake doubt)", works=True, shows="a changed"),
+    Situation("what changed", DOUBT, "doubt", "To see what changed: memlake doubt --diff", works=True, shows="+2"),
+    Situation("true all the same", DOUBT, "doubt", "If one is true all the same: memlake doubt --settle {}", works=True, shows="tea", then="!doubt --settle $MEMORY"),
+    Situation("settle nothing", DOUBT, "doubt --settle", "Like: memlake doubt --settle ID", fill={"ID": "$MEMORY"}, shows="tea"),
+    Situation("not in doubt", (NO_MODEL, "remember tea"), "doubt --settle $MEMORY", "See what is with: memlake doubt"),
     Situation("beside another agent's", (NO_MODEL, "remember 'User lives in Oslo' --agent cursor"), "remember 'User lives in Lisbon' --agent claude", "Not certain: `memlake memory conflicts` lists both.", works=True, shows="Lisbon"),
     Situation("a correction that is not certain", (NO_MODEL, "remember 'The API runs on port 8080'"), "remember 'The API now runs on port 9090'", "Not certain: `memlake memory restore {}` takes it back.", works=True, then="recall 8080"),
     Situation("changed by a new memory", (NO_MODEL, "remember 'The db is Postgres'; remember 'The db is now MySQL'"), "memory conflicts --decided", "memlake memory restore {} --at {}", works=True, then="recall Postgres"),

@@ -1,4 +1,4 @@
-"""An id that is known with another text: the text that follows from the other wins, else both are kept in doubt."""
+"""An id that is known with another text: the text that follows from the other wins, else both are kept."""
 
 from __future__ import annotations
 
@@ -72,18 +72,22 @@ def test_a_text_that_was_changed_only_here_stays(memories: Memories, bob: Memori
 @pytest.mark.parametrize(
     ("keep", "left"), [("new", ["Deploy target is Hetzner"]), ("old", ["Deploy target is Render"]), ("both", None)]
 )
-def test_a_text_that_was_changed_on_both_sides_is_in_doubt_until_somebody_settles_it(
+def test_a_text_that_was_changed_on_both_sides_is_a_contradiction_until_somebody_settles_it(
     memories: Memories, bob: Memories, keep: str, left: list[str] | None
 ) -> None:
     known = memories.store(Draft("Deploy target is fly.io")).memory_id
     load(bob, sent(memories))
     change(memories, known, "Deploy target is Render")
     change(bob, known, "Deploy target is Hetzner")
-    assert load(memories, sent(bob)) == Report(in_doubt=1)
-    (doubt,) = memories.conflicts()
-    assert doubt.new and doubt.old and (doubt.new.content, doubt.old.memory_id) == ("Deploy target is Hetzner", known)
+    assert load(memories, sent(bob)) == Report(conflicts=1)
+    (contradiction,) = memories.conflicts()
+    assert (
+        contradiction.new
+        and contradiction.old
+        and (contradiction.new.content, contradiction.old.memory_id) == ("Deploy target is Hetzner", known)
+    )
     assert load(memories, sent(bob)) == Report(known=1) and len(memories.conflicts()) == 1
-    memories.resolve(doubt.new.memory_id, keep)
+    memories.resolve(contradiction.new.memory_id, keep)
     both = ["Deploy target is Hetzner", "Deploy target is Render"]
     assert contents(memories) == (both if left is None else left)
     assert load(memories, sent(bob)) == Report(known=1) and memories.conflicts() == []
@@ -96,14 +100,14 @@ def test_without_a_history_the_newer_text_wins_over_one_that_never_changed_here(
     assert load(memories, newer) == Report(updated=1) and contents(memories) == ["Likes coffee"]
     assert load(memories, first) == Report(known=1) and contents(memories) == ["Likes coffee"]
     change(memories, ONE, "Likes water")
-    assert load(memories, {**newer, "content": "Likes milk", "updated_at": "2099-01-01T00:00:00Z"}).in_doubt == 1
+    assert load(memories, {**newer, "content": "Likes milk", "updated_at": "2099-01-01T00:00:00Z"}).conflicts == 1
     assert contents(memories) == ["Likes milk", "Likes water"]
 
 
 def test_one_id_with_two_texts_in_one_file_keeps_both(memories: Memories) -> None:
     when = "2026-01-01T00:00:00Z"
     given = [{"id": ONE, "content": text, "updated_at": when} for text in ("Likes tea", "Likes coffee", "Likes tea")]
-    assert load(memories, *given) == Report(stored=1, in_doubt=1, known=1)
+    assert load(memories, *given) == Report(stored=1, conflicts=1, known=1)
     assert contents(memories) == ["Likes coffee", "Likes tea"] and len(memories.conflicts()) == 1
 
 
@@ -166,7 +170,7 @@ def test_two_imports_at_once_keep_both_texts_of_one_id(memories: Memories, monke
         return planned
 
     monkeypatch.setattr(import_records, "plan", plan_and_wait)
-    assert load(memories, coffee) == Report(in_doubt=1)
+    assert load(memories, coffee) == Report(conflicts=1)
     assert contents(memories) == ["Likes coffee", "Likes tea"]
 
 

@@ -315,15 +315,18 @@ def test_asking_keeps_both_and_lists_them(memories: Memories) -> None:
     second = memories.remember(Draft("User phone: 2222"), on_conflict="ask")
     assert second.decision == "coexist"
     assert second.review
-    doubt = memories.conflicts()[0]
-    assert (doubt.new.memory_id, doubt.old and doubt.old.memory_id) == (second.memory_id, first.memory_id)
+    contradiction = memories.conflicts()[0]
+    assert (contradiction.new.memory_id, contradiction.old and contradiction.old.memory_id) == (
+        second.memory_id,
+        first.memory_id,
+    )
     kept = memories.resolve(second.memory_id, "new")
     assert (kept.memory_id, kept.content) == (first.memory_id, "User phone: 2222")
     assert memories.conflicts() == []
     assert contents(memories, "phone") == ["User phone: 2222"]
 
 
-def test_a_doubt_whose_other_side_is_gone_is_none(memories: Memories) -> None:
+def test_a_contradiction_whose_other_side_is_gone_is_none(memories: Memories) -> None:
     first = memories.remember(Draft("User phone: 1111"))
     memories.remember(Draft("User phone: 2222"), on_conflict="ask")
     memories.purge(first.memory_id, "asked to")
@@ -333,7 +336,7 @@ def test_a_doubt_whose_other_side_is_gone_is_none(memories: Memories) -> None:
 @pytest.mark.parametrize(
     ("keep", "left"), [("old", {"User phone: 1111"}), ("both", {"User phone: 1111", "User phone: 2222"})]
 )
-def test_a_doubt_is_settled_either_way(memories: Memories, keep: str, left: set[str]) -> None:
+def test_a_contradiction_is_settled_either_way(memories: Memories, keep: str, left: set[str]) -> None:
     first = memories.remember(Draft("User phone: 1111"))
     second = memories.remember(Draft("User phone: 2222"), on_conflict="ask")
     memories.resolve(second.memory_id, keep)
@@ -463,9 +466,12 @@ def test_what_another_agent_says_otherwise_is_kept_and_listed_with_its_name(memo
     assert (second.decision, second.rule, second.other_id) == ("coexist", "agent-conflict", first.memory_id)
     assert second.review and "Agent 'cursor' keeps what speaks against it" in second.why
     assert memories.get(first.memory_id).content == "User lives in Oslo"
-    (doubt,) = memories.conflicts()
-    assert (doubt.new.memory_id, doubt.old and doubt.old.memory_id) == (second.memory_id, first.memory_id)
-    assert "'cursor'" in doubt.why
+    (contradiction,) = memories.conflicts()
+    assert (contradiction.new.memory_id, contradiction.old and contradiction.old.memory_id) == (
+        second.memory_id,
+        first.memory_id,
+    )
+    assert "'cursor'" in contradiction.why
 
 
 def test_what_another_agent_keeps_already_is_kept_twice_and_said(memories: Memories) -> None:
@@ -473,7 +479,7 @@ def test_what_another_agent_keeps_already_is_kept_twice_and_said(memories: Memor
     second = memories.remember(Draft("User lives in Oslo.", "claude"))
     assert (second.decision, second.rule) == ("coexist", "agent-same")
     assert second.why.startswith("Agent 'cursor' already keeps this.") and second.memory_id != first.memory_id
-    assert [doubt.rule for doubt in memories.conflicts()] == ["agent-same"]
+    assert [contradiction.rule for contradiction in memories.conflicts()] == ["agent-same"]
     assert memories.remember(Draft("User lives in Oslo", "claude")).decision == "skip"
 
 
@@ -505,8 +511,11 @@ def test_an_agents_own_correction_lists_another_agent_that_now_speaks_against_it
     memories.resolve(theirs.memory_id, "both")
     done = memories.remember(Draft("User moved to Lisbon", "claude"))
     assert (done.decision, done.memory_id, done.review) == ("conflict", mine.memory_id, True)
-    (doubt,) = memories.conflicts()
-    assert (doubt.new.memory_id, doubt.old and doubt.old.memory_id) == (mine.memory_id, theirs.memory_id)
+    (contradiction,) = memories.conflicts()
+    assert (contradiction.new.memory_id, contradiction.old and contradiction.old.memory_id) == (
+        mine.memory_id,
+        theirs.memory_id,
+    )
     assert memories.get(theirs.memory_id).content == "User lives in Oslo"
 
 
@@ -651,7 +660,7 @@ def test_a_branch_of_memory_is_its_own_until_it_is_merged(memories: Memories) ->
         ("Font size is 12", "Kim sings alto", None),
     ],
 )
-def test_what_a_merge_brings_against_what_is_here_is_kept_and_in_doubt(
+def test_what_a_merge_brings_against_what_is_here_is_kept_as_a_contradiction(
     memories: Memories, ours: str, theirs: str, rule: str | None
 ) -> None:
     memories.store(Draft("a start"))
@@ -660,18 +669,21 @@ def test_what_a_merge_brings_against_what_is_here_is_kept_and_in_doubt(
     memories.remember(Draft(ours))
     memories.merge_branch("draft")
     assert {memory.content for memory in memories.list_memories(Query())} == {"a start", ours, theirs}
-    told = [(doubt.new.content, doubt.old.content, doubt.rule) for doubt in memories.conflicts()]
+    told = [
+        (contradiction.new.content, contradiction.old.content, contradiction.rule)
+        for contradiction in memories.conflicts()
+    ]
     assert told == ([(theirs, ours, rule)] if rule else [])
 
 
-def test_a_merge_of_files_and_memories_notes_doubts_too_and_undo_takes_all_of_it_back(repo: ml.Repo) -> None:
+def test_a_merge_of_files_and_memories_notes_contradictions_too_and_undo_takes_all_of_it_back(repo: ml.Repo) -> None:
     memories = repo.memories()
     memories.store(Draft("a start"))
     memories.create_branch("draft")
     memories.on("draft").remember(Draft("Font size is 12"))
     memories.remember(Draft("Font size is 14"))
     repo.merge("draft")
-    told = [(doubt.new.content, doubt.old.content) for doubt in repo.memories().conflicts()]
+    told = [(contradiction.new.content, contradiction.old.content) for contradiction in repo.memories().conflicts()]
     assert told == [("Font size is 12", "Font size is 14")]
     repo.undo()
     assert {memory.content for memory in repo.memories().list_memories(Query())} == {"a start", "Font size is 14"}

@@ -129,7 +129,7 @@ def test_a_text_that_a_merge_settled_on_is_its_authors_still(memories: Memories,
     assert len(memories.revert(Choice(agent_id=winner), dry_run=True).memories) == 1
 
 
-def test_a_memory_that_a_merge_put_in_doubt_is_its_authors_still(memories: Memories) -> None:
+def test_a_memory_that_a_merge_found_contradicted_is_its_authors_still(memories: Memories) -> None:
     memories.create_branch("side")
     memories.on("side").as_agent("alice").remember(Draft("The dev server listens on port 5173", "alice"))
     memories.remember(Draft("The dev server listens on port 8080", "alice"))

@@ -69,18 +69,18 @@ def test_a_comparison_in_metadata_is_refused_and_a_mapping_is_found(memories: Me
     assert len(memories.search(Query("cello", metadata={"at": {"hall": 3}}))) == 1
 
 
-def test_figures_and_the_list_of_doubts_count_the_same(memories: Memories) -> None:
+def test_figures_and_the_list_of_contradictions_count_the_same(memories: Memories) -> None:
     for n in range(3):
         memories.remember(Draft(f"Server {chr(97 + n)} is slow"), "add")
         memories.remember(Draft(f"Server {chr(97 + n)} is not slow"), "ask")
-    assert memories.stats().in_doubt == len(memories.conflicts()) == 3
-    doubt = memories.conflicts()[0]
-    assert doubt.old is not None
-    memories.delete(doubt.old.memory_id)
-    assert memories.stats().in_doubt == len(memories.conflicts()) == 2
+    assert memories.stats().conflicts == len(memories.conflicts()) == 3
+    contradiction = memories.conflicts()[0]
+    assert contradiction.old is not None
+    memories.delete(contradiction.old.memory_id)
+    assert memories.stats().conflicts == len(memories.conflicts()) == 2
 
 
-def test_every_doubt_is_listed_however_many_hits_a_search_gives(repo: ml.Repo) -> None:
+def test_every_contradiction_is_listed_however_many_hits_a_search_gives(repo: ml.Repo) -> None:
     repo.config.set("search.max_results", "2")
     with ml.open(repo.root) as again:
         memories = again.memories()

@@ -18,12 +18,14 @@ from memlake.defaults import Settings
 from memlake.errors import Denied, InvalidInput
 from memlake.integrations.read_memories import read_memories
 from memlake.memories import record, store, transfer
+from memlake.memories.anchors import Anchor
 from memlake.memories.import_records import Earlier, Item, Planned
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Memory
 from memlake.memories.search import Query
 from memlake.memories.transfer import Report, list_items, load_items, write_items
 from memlake.objects.layout import new_id
+from memlake.versions.text.spans import Span
 from tests.memories.exchange import ONE, TWO, export, lines, opened
 
 
@@ -131,7 +133,7 @@ def test_importing_twice_stores_nothing_new_and_keeps_what_was_changed_here(repo
 def test_one_id_is_one_memory_also_when_its_agent_was_changed(repo: ml.Repo, tmp_path: Path) -> None:
     memories = repo.memories()
     source = lines(tmp_path / "a.jsonl", {"id": ONE, "content": "a", "agent": "x"}, {"id": ONE, "content": "b"})
-    assert load_items(memories, read_memories(source)) == Report(stored=1, in_doubt=1)
+    assert load_items(memories, read_memories(source)) == Report(stored=1, conflicts=1)
     again = lines(tmp_path / "b.jsonl", {"id": ONE, "content": "a", "agent": "y"})
     assert load_items(memories, read_memories(again)) == Report(known=1)
     assert memories.get(ONE).content == "a"
@@ -212,12 +214,21 @@ JSON_VALUES = st.recursive(
 )
 MICROS = st.integers(1, 250_000_000_000_000_000)
 SOURCES = st.builds("{}:{}".format, st.sampled_from(record.SOURCES), TEXT) | st.sampled_from(record.SOURCES)
+NUMBERS = st.integers(0, 1 << 32)
+SPANS = st.builds(Span, st.just("5d9c"), NUMBERS, st.integers(1, 9), NUMBERS, NUMBERS)
+ANCHORS = st.builds(
+    Anchor, st.sampled_from(("file", "tensor")), st.sampled_from(("a.py", "src/b.txt")),
+    st.sampled_from(("ab" * 20, "")),
+    NUMBERS, st.none() | st.integers(1, 9).map(lambda line: (line, line + 3)), TEXT, st.none() | SPANS, st.booleans(),
+    st.sampled_from(("", "00c0ffee")),
+)  # fmt: skip
 MEMORIES = st.builds(
     Memory, st.uuids().map(str), TEXT.filter(str.strip), TEXT, TEXT, TEXT.filter(bool), TEXT.filter(bool), TEXT,
     st.lists(TEXT.map(str.strip).filter(bool), max_size=3, unique=True).map(tuple),
     st.dictionaries(TEXT, JSON_VALUES, max_size=3), st.floats(0, 1), SOURCES, MICROS, MICROS, st.just(0) | MICROS,
     st.just(()), st.lists(st.uuids().map(str), max_size=2).map(tuple), TEXT,
     st.just("") | TEXT.map(lambda text: f"/{text}"), TEXT, TEXT, own=st.just(False), user_id=TEXT, client=TEXT,
+    uses=st.lists(ANCHORS, max_size=2).map(tuple),
 )  # fmt: skip
 
 

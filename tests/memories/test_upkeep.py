@@ -44,12 +44,12 @@ def test_the_score_grows_with_age_and_doubt_and_falls_with_importance_and_reader
     steps = {"importance": (1.0, 0.7, 0.2), "days": (1, 40, 400), "sessions": (9, 2, 0)}
     for importance, days, sessions in itertools.product(*steps.values()):
         at = {"importance": importance, "days": days, "sessions": sessions}
-        here = upkeep.score(**at, in_doubt=False)  # type: ignore[arg-type]
-        assert 0 <= here < upkeep.score(**at, in_doubt=True) <= 1  # type: ignore[arg-type]
+        here = upkeep.score(**at, uncertain=False)  # type: ignore[arg-type]
+        assert 0 <= here < upkeep.score(**at, uncertain=True) <= 1  # type: ignore[arg-type]
         for name, values in steps.items():
             worse = [value for value in values if values.index(value) > values.index(at[name])]
             for value in worse if importance < 1 or name == "importance" else ():
-                assert upkeep.score(**{**at, name: value}, in_doubt=False) > here, (at, name, value)  # type: ignore[arg-type]
+                assert upkeep.score(**{**at, name: value}, uncertain=False) > here, (at, name, value)  # type: ignore[arg-type]
 
 
 def test_a_memory_that_different_sessions_read_is_missed_more_than_one_that_a_session_read_often(
@@ -67,13 +67,13 @@ def test_a_memory_that_different_sessions_read_is_missed_more_than_one_that_a_se
     assert [age.memory.content for age in memories.stale(Rule(max_sessions=2))] == [piano.memory.content]
 
 
-def test_what_is_in_doubt_is_missed_less(memories: Memories, set_clock: SetClock) -> None:
+def test_what_is_contradicted_is_missed_less(memories: Memories, set_clock: SetClock) -> None:
     memories.remember(Draft("The office is in Bern", "ada"))
-    memories.remember(Draft("The office is in Basel", "bob"))  # another agent's is kept, and listed as a doubt
+    memories.remember(Draft("The office is in Basel", "bob"))  # another agent's is kept, and listed as a contradiction
     set_clock(100 * DAY)
     first, second = memories.stale(Rule())
-    assert (first.memory.content, first.in_doubt) == ("The office is in Basel", True)
-    assert not second.in_doubt and first.score > second.score
+    assert (first.memory.content, first.contradicted) == ("The office is in Basel", True)
+    assert not second.contradicted and first.score > second.score
 
 
 # -- importance

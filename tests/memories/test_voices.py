@@ -57,7 +57,7 @@ def test_a_purge_and_a_branch_are_signed_by_the_agent(memories: Memories) -> Non
     assert memories.history(stored)[0].ended_by == "mallory"
 
 
-def test_a_doubt_is_settled_by_who_settles_it(memories: Memories) -> None:
+def test_a_contradiction_is_settled_by_who_settles_it(memories: Memories) -> None:
     memories.as_agent("a").remember(Draft("The deploy day is Monday", "a"))
     new = memories.as_agent("b").remember(Draft("The deploy day is Friday", "b"))
     assert new.review

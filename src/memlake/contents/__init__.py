@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from memlake._lazy import lazy
 
 if TYPE_CHECKING:
-    from memlake.contents import content, explain, file_types
+    from memlake.contents import content, explain, file_types, tensors
 
-__all__ = ["content", "explain", "file_types"]
+__all__ = ["content", "explain", "file_types", "tensors"]
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -16,6 +16,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -147,6 +148,22 @@ def open_archive(content: Content) -> Archive:
         if content.suffix == "safetensors" or head[8:] == b"{":
             return _open_safetensors(content)
     raise Unreadable(f"{content.path} is not a file of tensors that memlake knows")
+
+
+def digest_part(archive: Archive, part: str) -> str:
+    """The hash of a tensor, or of all below a name, by their types, shapes and bytes; empty if there is none."""
+    below = tuple(f"{part}{dot}" for dot in "./")
+    names = sorted(name for name in archive.tensors if name == part or name.startswith(below))
+    digest = blake2b(digest_size=12)
+    for name in names:
+        tensor = archive.tensors[name]
+        digest.update(json.dumps([name.removeprefix(part), tensor.dtype, tensor.shape]).encode())
+        if tensor.strides is not None:
+            digest.update(np.ascontiguousarray(tensor.read_array()).data)
+            continue
+        for start in range(0, tensor.size, _BLOCK):
+            digest.update(tensor.read(start, min(_BLOCK, tensor.size - start)))
+    return digest.hexdigest() if names else ""
 
 
 def _check(dtype: str, shape: Sequence[int], size: int, name: str) -> None:

@@ -35,6 +35,12 @@ def brief(data: bytes) -> str:
     return f"{counts} (deleted)" if record.get("deleted") else counts
 
 
+def read_rows(data: bytes) -> str:
+    """The identity of the rows of a version; empty for one that was deleted, or that cannot be read."""
+    record = _read_record(data)
+    return "" if record is None or record.get("deleted") else str(record.get("content", ""))
+
+
 def text(data: bytes) -> bytes:
     """A fact per line, so that two records can be compared line by line; the bytes as they are if unreadable."""
     record = _read_record(data)

@@ -17,6 +17,7 @@ from memlake import projects
 from memlake.errors import InvalidInput
 from memlake.integrations.format import make_id
 from memlake.memories import record
+from memlake.memories.anchors import MOST, Anchor, decode_anchors
 from memlake.memories.import_records import Earlier, Item
 from memlake.memories.record import Memory
 from memlake.objects import layout
@@ -44,6 +45,7 @@ NAMES = {  # ours, and what others call it; the first that is there counts
     "package": ("package",),
     "user_id": ("user_id", "userId"),
     "client": ("client",),
+    "uses": ("uses",),
 }
 # What an index knows of a memory and the memory itself does not: left behind.
 DERIVED = {
@@ -55,6 +57,8 @@ DERIVED = {
     "similarity_score",
     "why",
     "own",
+    "standing",
+    "because",
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NUMBER = re.compile(r"[+-]?\d{9,}(?:\.\d+)?|[+-]?\d+\.\d+")
@@ -63,6 +67,11 @@ _NUMBER = re.compile(r"[+-]?\d{9,}(?:\.\d+)?|[+-]?\d+\.\d+")
 def build_item(fields: Mapping[str, Any], source: str) -> Item:
     """Build a checked memory from the fields of a foreign record; unknown fields go to its metadata."""
     known, unknown = _split_known(fields)
+    uses = known.get("uses", [])
+    if not isinstance(uses, list) or not all(
+        isinstance(use, dict) for use in uses
+    ):  # names of things of another program
+        unknown["uses"] = known.pop("uses")
     past = known.get("history", [])
     is_ours = isinstance(past, list) and all(isinstance(p, dict) and {"content", "until"} <= p.keys() for p in past)
     if not is_ours:  # somebody else's idea of a history, which we do not understand
@@ -121,7 +130,15 @@ def _build_memory(known: Mapping[str, Any], source: str) -> Memory:
         package=record.check_text(known.get("package"), "package", longest=4096),
         user_id=record.check_text(known.get("user_id"), "user_id"),
         client=record.check_text(known.get("client"), "client"),
+        uses=_read_uses(known.get("uses", ())),
     )
+
+
+def _read_uses(shapes: Any) -> tuple[Anchor, ...]:
+    try:
+        return decode_anchors(shapes)[:MOST]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        raise InvalidInput('its "uses" are not what an export of memlake writes.') from None
 
 
 def _choose_id(known: Mapping[str, Any], source: str, content: str) -> str:

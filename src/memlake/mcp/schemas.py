@@ -39,6 +39,7 @@ _SAYS = {
     "min_score": "Leave out hits that are less close, 0 to 1.",
     "max_tokens": "Stop when the results are about this long.",
     "timeout": "Seconds.",
+    "uses": "What it rests on, to be warned when that changes: path, path:10-40, dataset@1.0.0, memory id.",
 }
 _KINDS: dict[Any, dict[str, Any]] = {
     str: {"type": "string"},

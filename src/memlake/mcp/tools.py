@@ -24,7 +24,7 @@ _TASK = "task-"
 
 _RARE = frozenset({  # parameters that are taken always and listed in `full` alone: an agent pays for each it reads
     "agentId", "as_of", "branch", "dry_run", "endTime", "expiresAt", "max_tokens", "metadata", "min_score", "mode",
-    "on_conflict", "project", "sees", "startTime", "userId", "user_id",
+    "on_conflict", "project", "sees", "startTime", "userId", "user_id", "uses",
 })  # fmt: skip
 _GRAVE = frozenset({"purge"})  # parameters that only `full` takes
 
@@ -61,12 +61,13 @@ def store_memory(
     importance: float = 0.5,
     expires_at: str | None = None,
     user_id: str | None = None,
+    uses: list[str] | None = None,
     branch: str | None = None,
 ) -> Result:
     """Store one fact, preference, episode or context for later sessions, as it is."""
-    given = {"memory_type": memory_type, "metadata": metadata, "importance": importance, "expires_at": expires_at}
-    given |= {"user_id": user_id or who.user_id}
-    draft = Draft(content, who.agent_id, **given)  # type: ignore[arg-type]
+    given: Result = {"memory_type": memory_type, "metadata": metadata, "importance": importance}
+    given |= {"expires_at": expires_at, "user_id": user_id or who.user_id, "uses": uses}
+    draft = Draft(content, who.agent_id, **given)
     stored = desk.on(who, branch).store(draft)
     return {
         "memory_id": stored.memory_id,
@@ -156,6 +157,7 @@ def memory_add(
     metadata: dict[str, Any] | None = None,
     expiresAt: str | None = None,
     userId: str | None = None,
+    uses: list[str] | None = None,
     on_conflict: str = "decide",
     dry_run: bool = False,
     branch: str | None = None,
@@ -163,7 +165,7 @@ def memory_add(
     """Remember one atomic fact. A duplicate is skipped; a correction replaces the old value and keeps it as history."""
     owner = agentId or who.agent_id
     given = {"category": category, "tags": tags, "metadata": metadata, "expires_at": expiresAt}
-    given |= {"user_id": userId or who.user_id}
+    given |= {"user_id": userId or who.user_id, "uses": uses}
     draft = Draft(content, owner, **given)  # type: ignore[arg-type]
     done = desk.on(who, branch).remember(draft, on_conflict, dry_run=dry_run)
     return {
@@ -240,14 +242,16 @@ def memory_update(
     agentId: str | None = None,
     metadata: dict[str, Any] | None = None,
     expiresAt: str | None = None,
+    uses: list[str] | None = None,
     branch: str | None = None,
 ) -> Result:
     """Replace what a memory says; its earlier content is kept in metadata.history."""
-    draft = Draft(content, who.agent_id, tags=tags, category=category, metadata=metadata, expires_at=expiresAt)
+    given = {"tags": tags, "category": category, "metadata": metadata, "expires_at": expiresAt, "uses": uses}
+    draft = Draft(content, who.agent_id, **given)  # type: ignore[arg-type]
     memories = desk.on(who, branch)
     if agentId and (owner := memories.get(id).agent_id) != agentId:
         raise InvalidInput(f"memory {id} belongs to agent {owner!r}, not to {agentId!r}. Nothing was changed.")
-    changed = [name for name in ("tags", "category", "metadata", "expires_at") if getattr(draft, name) is not None]
+    changed = [name for name, value in given.items() if value is not None]
     made = memories.update(id, draft, changed=["content", *changed])
     told = {"id": id, "taskId": _task(made.memory_id, branch), "status": "accepted"}
     return {**told, **_warnings(made.warnings)}
@@ -310,6 +314,18 @@ def memory_log(desk: Desk, who: Who, limit: int = 20, branch: str | None = None)
     )
 
 
+def memory_doubt(desk: Desk, who: Who, settle: list[str] | None = None, branch: str | None = None) -> Result:
+    """Memories that rest on something that changed, and why. Ids in `settle` are true all the same."""
+    memories = desk.on(who, branch)
+    if settle:
+        return {"settled": [one.memory.memory_id for one in memories.settle(*settle)]}
+    doubts = memories.doubts()
+    listed = [
+        {"id": one.memory.memory_id, "content": one.memory.content, "because": list(one.causes)} for one in doubts
+    ]
+    return within(listed, None)
+
+
 def branch_create(
     desk: Desk,
     who: Who,
@@ -362,12 +378,14 @@ def remember(
     metadata: dict[str, Any] | None = None,
     expires_at: str | None = None,
     user_id: str | None = None,
+    uses: list[str] | None = None,
     branch: str | None = None,
 ) -> Result:
     """Remember one fact in one sentence. A duplicate is skipped; a correction replaces the old value, which is kept."""
     done = memory_add(
-        desk, who, content, category, tags, metadata=metadata, expiresAt=expires_at, userId=user_id, branch=branch
-    )
+        desk, who, content, category, tags, metadata=metadata, expiresAt=expires_at, userId=user_id, uses=uses,
+        branch=branch,
+    )  # fmt: skip
     return {name: value for name, value in done.items() if name not in ("taskId", "status")}
 
 
@@ -402,10 +420,11 @@ def update(
     category: str | None = None,
     tags: list[str] | None = None,
     expires_at: str | None = None,
+    uses: list[str] | None = None,
     branch: str | None = None,
 ) -> Result:
     """Replace what a memory says; its earlier content is kept."""
-    done = memory_update(desk, who, id, content, tags, category, expiresAt=expires_at, branch=branch)
+    done = memory_update(desk, who, id, content, tags, category, expiresAt=expires_at, uses=uses, branch=branch)
     return {name: value for name, value in done.items() if name != "taskId"} | {"status": "updated"}
 
 
@@ -420,7 +439,7 @@ def restore(desk: Desk, who: Who, id: str, at: str | None = None, branch: str | 
 
 
 _LEAN = (
-    Tool(remember, idempotent=True),
+    Tool(remember, idempotent=True, lists=frozenset({"uses"})),
     Tool(recall, reads_only=True, idempotent=True),
     Tool(update, idempotent=True),
     Tool(forget, destructive=True, idempotent=True),
@@ -432,7 +451,7 @@ _MEMORY = (
     Tool(get_agent_state, reads_only=True, idempotent=True),
     Tool(set_agent_state, idempotent=True),
     Tool(delete_memory, destructive=True, idempotent=True),
-    Tool(memory_add, idempotent=True, lists=frozenset({"metadata", "agentId"})),
+    Tool(memory_add, idempotent=True, lists=frozenset({"metadata", "agentId", "uses"})),
     Tool(memory_search, reads_only=True, idempotent=True, lists=frozenset({"agentId", "startTime", "endTime"})),
     Tool(memory_update, idempotent=True, lists=frozenset({"metadata", "agentId"})),
     Tool(memory_delete, destructive=True, idempotent=True),
@@ -443,6 +462,7 @@ _MORE = (
     Tool(memory_history, reads_only=True, idempotent=True),
     Tool(memory_diff, reads_only=True, idempotent=True),
     Tool(memory_log, reads_only=True, idempotent=True),
+    Tool(memory_doubt),
     Tool(branch_create),
     Tool(branch_list, reads_only=True, idempotent=True),
     Tool(branch_merge, idempotent=True),

@@ -117,5 +117,8 @@ def brief(hit: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-_MORE = ("agent_id", "user_id", "category", "tags", "metadata", "expires_at", "project", "area")
+_MORE = (
+    "agent_id", "user_id", "category", "tags", "metadata", "expires_at", "project", "area", "uses", "standing",
+    "because",
+)  # fmt: skip
 _NAMED = 5  # agents that are named

@@ -9,11 +9,13 @@ from memlake._lazy import lazy
 
 if TYPE_CHECKING:
     from memlake.memories import (
+        anchors,
         branch_expiry,
         branches,
         check_index,
         conflicts,
         context,
+        doubt,
         embedders,
         forget,
         hook_search,
@@ -31,8 +33,10 @@ if TYPE_CHECKING:
         revert,
         review,
         search,
+        standing,
         state,
         stats,
+        take_anchors,
         timeline,
         transfer,
         upkeep,
@@ -40,9 +44,9 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "branch_expiry", "branches", "check_index", "conflicts", "context", "embedders", "forget", "hook_search",
-    "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
+    "anchors", "branch_expiry", "branches", "check_index", "conflicts", "context", "doubt", "embedders", "forget",
+    "hook_search", "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
     "record", "redact", "remember", "rerankers", "resources", "revert", "review", "rules",
-    "search", "state", "stats", "timeline", "transfer", "upkeep", "why",
+    "search", "standing", "state", "stats", "take_anchors", "timeline", "transfer", "upkeep", "why",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -89,7 +89,7 @@ def merge_branch(context: MemoryContext, name: str, strategy: str = "branch_wins
         raise InvalidInput(f"strategy is one of {', '.join(STRATEGIES)}, not {strategy!r}. Nothing was merged.")
     history = context.here.history
     branch_expiry.check(context.here, check_name(name))
-    noted = _find_doubts(context, name)
+    noted = _find_contradictions(context, name)
     with history.db.write():
         ours, theirs = context.head(), refs.commit_of(history, refs.get(history.db, name)["memory"])
         if theirs is None or (ours is not None and is_ancestor(history, theirs, ours)):
@@ -106,13 +106,13 @@ def merge_branch(context: MemoryContext, name: str, strategy: str = "branch_wins
     return MergedBranch(made.oid, len(edits), met)
 
 
-def _find_doubts(context: MemoryContext, name: str) -> dict[str, tuple[str, Memory]]:
-    """What would come and is in doubt; looked for before the merge holds the lock, since it may ask a model."""
+def _find_contradictions(context: MemoryContext, name: str) -> dict[str, tuple[str, Memory]]:
+    """What would come and speaks against ours; looked for before the merge holds the lock, since it may ask a model."""
     history, ours = context.here.history, context.head()
     theirs = refs.commit_of(history, refs.get(history.db, name)["memory"])
     if ours is None or theirs is None or is_ancestor(history, theirs, ours) or is_ancestor(history, ours, theirs):
         return {}  # what came after ours was held against it when it was remembered
-    return remember.find_doubts(context, trees.merge_commits(history, ours, theirs).edits)
+    return remember.find_contradictions(context, trees.merge_commits(history, ours, theirs).edits)
 
 
 def _describe_conflicts(context: MemoryContext, name: str, met: Sequence[Met]) -> Conflict:

@@ -16,6 +16,7 @@ from memlake.defaults import Settings
 from memlake.errors import Damaged, Error, Unavailable
 from memlake.index.index import Index
 from memlake.memories import branch_expiry, record
+from memlake.memories.anchors import NO_FORMATS, Formats
 from memlake.memories.record import NOBODY, Caller, Memory
 from memlake.objects import disk
 from memlake.projects import Place
@@ -48,6 +49,7 @@ class MemoryContext:
     org: str | None = None  # whose memories and state are seen; None for everybody's
     found: Place = projects.NOWHERE  # the project we were in when this was opened
     fork: Callable[[], str] | None = None  # makes the branch that is written, where that is not there yet
+    formats: Formats = NO_FORMATS  # how what memories rest on is read, where another room knows
     notes: tuple[str, ...] = ()  # what this one call is to say beside its result
 
     @property

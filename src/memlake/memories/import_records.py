@@ -1,23 +1,26 @@
 """What an import does with ready-made memories: which are new, which bring a newer text, which speak against ours.
 
 An id says that two memories are one; their texts may differ. Whichever follows from the other wins; where neither
-does, ours stays and theirs is kept beside it, in doubt.
+does, ours stays and theirs is kept beside it, as a contradiction.
 """
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 
 from memlake import projects
-from memlake.errors import Purged
+from memlake.errors import NotFound, Purged
 from memlake.memories import index_sync, record, store
+from memlake.memories.anchors import COMMIT, FILE, TENSOR, Anchor
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import memory_path
 from memlake.memories.record import IMPORTED, Memory, Past
 from memlake.named_tuple import NamedTuple
 from memlake.projects import Place
 from memlake.records import Entry
+from memlake.versions.history.commits import History
 
 
 class Earlier(NamedTuple):
@@ -62,7 +65,8 @@ def plan(context: MemoryContext, items: Sequence[Item]) -> Planned:
     known = dict(_find_ours(context, [item.memory for item in items]))
     planned = Planned([], [], [])
     place = context.place if all(item.is_placed for item in items) else projects.claim(context.place)
-    for item in (_put_in_place(_with_org(item, context.org or "local"), place) for item in items):
+    history = context.here.history
+    for item in (_put_in_place(history, _with_org(item, context.org or "local"), place) for item in items):
         ours = known.get(item.memory.memory_id)
         if ours is None:
             planned.new.append(item)
@@ -77,14 +81,25 @@ def _with_org(item: Item, org: str) -> Item:
     return item._replace(memory=_of_org(item.memory, org), past=past)
 
 
-def _put_in_place(item: Item, place: Place) -> Item:
+def _put_in_place(history: History, item: Item, place: Place) -> Item:
     """An item that names no project belongs to the one we are in; so does all that is brought into a project's own
     repo, under the name it came with: in another clone the project may have another.
     """
-    memory = item.memory
+    memory = item.memory._replace(uses=_keep_uses(history, item.memory))
     if not item.is_placed:
         memory = memory._replace(project=place.project)
     return item._replace(memory=memory._replace(own=place.own and memory.project != ""))
+
+
+def _keep_uses(history: History, memory: Memory) -> tuple[Anchor, ...]:
+    """What a memory rests on, without objects of the repo that it came from: files are the project's, and in any."""
+    return tuple(use for use in memory.uses if use.kind in (FILE, TENSOR) or _has_object(history, use))
+
+
+def _has_object(history: History, use: Anchor) -> bool:
+    with contextlib.suppress(NotFound, Purged):
+        return history.has(use.oid) if use.kind == COMMIT else bool(history.objects.read(use.oid))
+    return False
 
 
 def _of_org(memory: Memory, org: str) -> Memory:
@@ -166,7 +181,7 @@ def carry_out(context: MemoryContext, planned: Planned, count: int) -> None:
     with history.db.write():  # one transaction for all that was said before
         memories = [_link_past(context, item, ()) for item in planned.new]
         memories += [_update_ours(context, item, ours) for item, ours in planned.newer]
-        memories += [_doubtful(context, item, ours) for item, ours in planned.differing]
+        memories += [_contradict(context, item, ours) for item, ours in planned.differing]
     expects: dict[str, Entry | None] = {ours.path: ours.entry for _, ours in planned.newer}
     expects |= {memory_path(history, item.memory.agent_id, item.memory.memory_id): None for item in planned.new}
     store.write_memories(context, memories, f"import {count} memories", expects=expects or None)
@@ -184,7 +199,7 @@ def _update_ours(context: MemoryContext, item: Item, ours: Ours) -> Memory:
     return _link_past(context, Item(theirs, tuple(since)), history)
 
 
-def _doubtful(context: MemoryContext, item: Item, ours: Ours) -> Memory:
+def _contradict(context: MemoryContext, item: Item, ours: Ours) -> Memory:
     made = _link_past(context, item, ())
     return made._replace(memory_id=_make_id_beside(item), related=(ours.memory.memory_id,), review=IMPORTED)
 

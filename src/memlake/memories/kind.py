@@ -30,9 +30,9 @@ def _settle(history: History, met: Conflict) -> Edits:
     return memories.conflicts.settle_choice(history, met)
 
 
-def _note_doubts(owner: Any, edits: Edits) -> dict[str, Entry | None]:
+def _note_contradictions(owner: Any, edits: Edits) -> dict[str, Entry | None]:
     """`owner` is the Repo: to look for what contradicts, its index is needed."""
-    return memories.remember.note_doubts(owner.memories().context, edits)
+    return memories.remember.note_contradictions(owner.memories().context, edits)
 
 
 def _memory_words(data: bytes) -> bytes:
@@ -59,7 +59,8 @@ def _advise_restore(memory_id: str) -> str:
 MEMORY = define(
     Kind(
         "memory", "memories", "memory", 4, ("memory", "memories"),
-        label=_label, typed_in_part=True, words=_memory_words, sides=_sides, settle=_settle, arriving=_note_doubts,
+        label=_label, typed_in_part=True, words=_memory_words, sides=_sides, settle=_settle,
+        arriving=_note_contradictions,
         to_list='use "memlake memory conflicts" to see what both sides of a memory say',
         to_settle=_advise_settle, to_restore=_advise_restore,
     )

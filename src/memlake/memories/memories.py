@@ -32,9 +32,10 @@ from memlake.versions.history import refs
 
 if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
+    from memlake.memories.doubt import Doubt, Settled, UseChange
     from memlake.memories.import_records import Item, Planned
     from memlake.memories.revert import Choice, Taken
-    from memlake.memories.review import Decided, Doubt
+    from memlake.memories.review import Contradiction, Decided
     from memlake.memories.state import SetState
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Origin, Version
@@ -64,6 +65,7 @@ class Draft(NamedTuple):
     expires_at: str | int | datetime | None = None  # "never" or None for never
     project: str | None = None  # None: the one we are in
     user_id: str | None = None  # whom it is about, where an agent serves many people
+    uses: Sequence[str] | None = None  # what it rests on: src/api.py:10-40, pets@1.0.2, a memory, a commit
 
 
 class Memories:
@@ -127,7 +129,7 @@ class Memories:
         return done._replace(warnings=(*new.warnings, *done.warnings))
 
     def import_many(self, items: Sequence[Item]) -> Planned:
-        """Store ready-made memories, each of another id, in one commit: new ones, newer texts, and texts in doubt."""
+        """Store ready-made memories, each of another id, in one commit: new ones, newer texts, and contradictions."""
         self._check_enabled()
         self._begin()
         for attempt in range(_TRIES):
@@ -153,7 +155,10 @@ class Memories:
         given = Memory("", "")._replace(**{name: getattr(new, name) for name in changed})  # what stays is not looked at
         clean, warnings = later.redact.guard_memory(given, self.context.settings.memory_secrets)
         fields = {name: getattr(clean, name) for name in changed}
-        made = memory_store.replace(self.context, old, old._replace(**fields), f"update memory {memory_id}")
+        changed_memory = old._replace(**fields)
+        if old.uses and "content" in changed and "uses" not in changed:
+            changed_memory = later.doubt.anchor_again(self.context, changed_memory)
+        made = memory_store.replace(self.context, old, changed_memory, f"update memory {memory_id}")
         self.shared.wake()
         return record.make_updated(made, warnings)
 
@@ -260,8 +265,8 @@ class Memories:
 
     # -- keeping in order ---------------------------------------------------------------------
 
-    def conflicts(self, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None) -> list[Doubt]:
-        return list(later.review.list_doubts(self.context, agent_id, project=project))
+    def conflicts(self, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None) -> list[Contradiction]:
+        return list(later.review.list_contradictions(self.context, agent_id, project=project))
 
     def list_decided(self, agent_id: str = EVERYONE, limit: int = 20, *, project: str | None = None) -> list[Decided]:
         """What new memories changed by themselves, newest first; `restore` takes one back."""
@@ -270,6 +275,19 @@ class Memories:
     def resolve(self, memory_id: str, keep: str) -> Memory | None:
         self._begin()
         return later.review.resolve(self.context, memory_id, keep)
+
+    def doubts(self, *, project: str | None = None) -> list[Doubt]:
+        """Memories that rest, through however many others, on something that changed."""
+        return later.doubt.list_doubts(self.context, project)
+
+    def settle(self, *memory_ids: str) -> list[Settled]:
+        """Say of memories in doubt that they are true all the same: they are anchored to what there is now."""
+        self._begin()
+        return later.doubt.settle(self.context, [record.check_id(one) for one in memory_ids])
+
+    def list_changes(self, doubt: Doubt) -> list[UseChange]:
+        """What changed of what a memory rests on, as diffs where what it was is stored."""
+        return list(later.doubt.list_changes(self.context, doubt))
 
     def list_unmerged(self) -> list[Met]:
         """What a merge in this checkout waits for: memories without a choice."""
@@ -300,7 +318,8 @@ class Memories:
         model = self.shared.provider_spec if self.shared.embedder() is not None else "none"
         stale = len(self.stale(later.upkeep.Rule(project=project)))
         found = later.stats.stats(self.context, model, self.context.choose_projects(project))
-        return found._replace(in_doubt=len(self.conflicts(project=project)), stale=stale)
+        conflicts, in_doubt = len(self.conflicts(project=project)), len(self.doubts(project=project))
+        return found._replace(conflicts=conflicts, in_doubt=in_doubt, stale=stale)
 
     # -- branches -----------------------------------------------------------------------------
 
@@ -437,6 +456,7 @@ def _check_draft(draft: Draft, context: MemoryContext) -> Memory:
         project=record.check_text(draft.project, "project", longest=4096),
         user_id=record.check_text(draft.user_id, "user_id"),
         client=record.check_text(caller.client, "client"),
+        uses=later.doubt.take(context, draft.uses) if draft.uses else (),
     )
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
+from memlake.memories.anchors import Anchor, decode_anchors, encode_anchors
 from memlake.named_tuple import NamedTuple
 from memlake.projects import OWN, Place
 from memlake.versions.history.times import parse_end
@@ -91,6 +92,7 @@ class Memory(NamedTuple):
     own: bool = False  # it is about the project whose repo holds it, whatever that is called elsewhere
     user_id: str = ""  # whom it is about, where an agent serves many people
     client: str = ""  # the program it came through
+    uses: tuple[Anchor, ...] = ()  # what it rests on, as that was when it was said
 
     @property
     def key(self) -> bytes:
@@ -103,7 +105,8 @@ class Memory(NamedTuple):
 def encode(memory: Memory, salt: bytes | None = None) -> bytes:
     fields = memory._asdict()
     fields["history"] = [[past.oid, past.until] for past in memory.history]
-    usual = {**Memory._field_defaults, "history": []}
+    fields["uses"] = encode_anchors(memory.uses)
+    usual = {**Memory._field_defaults, "history": [], "uses": []}
     kept = {name: value for name, value in fields.items() if name not in usual or value != usual[name]}
     return _dump({**kept, "salt": (salt or os.urandom(12)).hex()})
 
@@ -114,6 +117,7 @@ def decode(data: bytes) -> Memory:
         fields.pop("salt")
         fields["tags"], fields["related"] = tuple(fields.get("tags", ())), tuple(fields.get("related", ()))
         fields["history"] = tuple(Past(*past) for past in fields.get("history", ()))
+        fields["uses"] = decode_anchors(fields["uses"]) if "uses" in fields else ()
         return Memory(**fields)
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise Corrupt(f"a memory record cannot be read: {error}.", hint="Run memlake fsck.") from error
@@ -199,7 +203,7 @@ def marks(memory: Memory) -> list[str]:
     found += [mark("source", name) for name in name_sources(memory.source)]
     found += [mark("tag", tag) for tag in memory.tags]
     found += [meta_mark(name, value) for name, value in memory.metadata.items()]
-    return found + [mark("review", "yes")] * bool(memory.review)
+    return found + [mark("review", "yes")] * bool(memory.review) + [mark("uses", "yes")] * bool(memory.uses)
 
 
 def describe_source(given: str, kind: str) -> str:

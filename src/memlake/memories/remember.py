@@ -11,6 +11,7 @@ import dataclasses
 import functools
 from collections.abc import Mapping
 
+from memlake import memories as later  # what only memories that rest on something need
 from memlake.errors import Conflict, Corrupt, InvalidInput, NotFound, Purged
 from memlake.memories import index_sync, record, search, store, verdicts
 from memlake.memories.context import MemoryContext
@@ -29,7 +30,7 @@ _TRIES = 10  # each is lost only to another process that wrote about the same th
 
 
 class Since(NamedTuple):
-    """Where the branch stood when a decision was made, and whether somebody is asked where it is in doubt."""
+    """Where the branch stood when a decision was made, and whether somebody is asked where it is unsure."""
 
     head: Commit | None
     judged: bool
@@ -77,7 +78,7 @@ def _judge_new(context: MemoryContext, new: Memory, judge: Judge | None) -> Verd
     return verdicts.choose(new, met)
 
 
-def find_doubt(context: MemoryContext, new: Memory) -> Verdict | None:
+def find_contradiction(context: MemoryContext, new: Memory) -> Verdict | None:
     """The verdict on a memory from elsewhere that contradicts or repeats one that is here, or may."""
     verdict = _judge_new(context, new, None)
     unsure = verdict.decision.is_unsure or verdict.decision.rule in (AGENT_CONFLICT, AGENT_SAME)
@@ -124,6 +125,8 @@ def _carry_out(context: MemoryContext, new: Memory, verdict: Verdict, way: str, 
         made = verdicts.join_memories(old, new, result)
         if against is not None:
             made = made._replace(related=(against.memory_id,), review=AGENT_CONFLICT)
+        if old.uses and made.uses == old.uses:  # it is said anew, so it rests on what there is now
+            made = later.doubt.anchor_again(context, made)
         store.replace(context, old, made, message, by=new.agent_id, said=new if result.decision == "merge" else None)
     else:
         related = (result.other_id,) if result.other_id else ()
@@ -159,32 +162,32 @@ def _check_one(old: Memory, new: Memory, since: Since) -> None:
 # -- what a merge brings, held against what is here -------------------------------------------
 
 
-def find_doubts(context: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, tuple[str, Memory]]:
+def find_contradictions(context: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, tuple[str, Memory]]:
     """Those of a merge that say otherwise, or the same, as one that is here: path -> (object, the memory, noted)."""
     came = [(path, entry) for path, entry in edits.items() if entry is not None and path.startswith(MEMORY.folder)]
     found: dict[str, tuple[str, Memory]] = {}
     for path, entry in [one for one in came if context.entry(one[0]) is None][:_MOST_MERGED]:
         with contextlib.suppress(Corrupt, Purged, NotFound):  # no memory, or none any more
-            noted = _note_doubt(context, record.decode(context.here.history.objects.read(entry.oid)))
+            noted = _note_contradiction(context, record.decode(context.here.history.objects.read(entry.oid)))
             found |= {path: (entry.oid, noted)} if noted else {}
     return found
 
 
-def _note_doubt(context: MemoryContext, new: Memory) -> Memory | None:
-    met = None if new.review else find_doubt(context, new)
+def _note_contradiction(context: MemoryContext, new: Memory) -> Memory | None:
+    met = None if new.review else find_contradiction(context, new)
     return new._replace(review=met.decision.rule, related=(met.old.memory_id,)) if met and met.old else None
 
 
 def apply_notes(
     context: MemoryContext, edits: Mapping[str, Entry | None], noted: Mapping[str, tuple[str, Memory]]
 ) -> dict[str, Entry | None]:
-    """The edits of a merge with the doubts noted; what changed since they were looked for stays as it is."""
+    """The edits of a merge with the contradictions noted; what changed since they were looked for stays as it is."""
     same = {path: memory for path, (oid, memory) in noted.items() if (entry := edits.get(path)) and entry.oid == oid}
     return {**edits, **{path: store.write_entry(context.here.history, memory) for path, memory in same.items()}}
 
 
-def note_doubts(context: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
-    """The edits of a merge with what is in doubt noted."""
-    found = find_doubts(context, edits)
+def note_contradictions(context: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:
+    """The edits of a merge with what speaks against what noted."""
+    found = find_contradictions(context, edits)
     with context.here.history.db.write():
         return apply_notes(context, edits, found)

@@ -175,7 +175,8 @@ def _list_commits(context: MemoryContext, first: int) -> Iterator[Commit]:
 def _find_brought(context: MemoryContext, merge: Commit, changes: Sequence[Change]) -> dict[str, str]:
     """The objects of a merge that say what one of its sides said, and that side's object.
 
-    They need not be the same object: a merge notes doubts on what it brings, and adds the text that lost to a history.
+    They need not be the same object: a merge notes contradictions on what it brings, and adds the text that lost to a
+    history.
     """
     history, brought = context.here.history, dict[str, str]()
     others = [history.entries(history.get(oid), [change.path for change in changes]) for oid in merge.parents[1:]]

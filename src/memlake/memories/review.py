@@ -1,4 +1,4 @@
-"""Keeping memories in order: what is in doubt, and what was decided. Changes only what it is told to."""
+"""Keeping memories in order: what speaks against what, and what was decided. Changes only what it is told to."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ALL = 100_000  # memories, where a list has no end of its own
 _DECISION = re.compile(r"(?P<did>replace|conflict|merge) memory [0-9a-f-]{36}\n\n(?P<why>\{.*\})")
 
 
-class Doubt(NamedTuple):
+class Contradiction(NamedTuple):
     """Two memories that may contradict each other, both kept, and the rule that was unsure or found another agent.
 
     Of a merge that waits: one memory as theirs (`new`) and ours (`old`) have it; None is a side that forgot it.
@@ -49,9 +49,9 @@ class Decided(NamedTuple):
     author: str
 
 
-def list_doubts(
+def list_contradictions(
     context: MemoryContext, agent_id: str | Sequence[str] = EVERYONE, *, project: str | None = None
-) -> Iterator[Doubt]:
+) -> Iterator[Contradiction]:
     """What a merge waits for, then what `decide` could not decide: both sides; of one project, if given."""
     whose = context.choose_projects(project)
     for met in conflicts.list_waiting(context):
@@ -61,7 +61,7 @@ def list_doubts(
         owner = theirs or ours
         shown = any(context.shows(side, whose) for side in (ours, theirs) if side is not None)
         if shown and owner is not None and search.is_asked_for(owner.agent_id, agent_id):
-            yield Doubt(theirs, ours, conflicts.describe_merge(context), merging=True)
+            yield Contradiction(theirs, ours, conflicts.describe_merge(context), merging=True)
     for told in conflicts.list_waiting_states(context):
         if search.is_asked_for(told.agent_id, agent_id):
             yield _describe_state(context, told)
@@ -69,7 +69,7 @@ def list_doubts(
         other = store.find(context, new.related[0]) if new.related else None
         if other is None and new.related:  # forgotten or purged since: nothing speaks against the new one any more
             continue
-        yield Doubt(
+        yield Contradiction(
             new,
             other,
             new.review,
@@ -77,14 +77,14 @@ def list_doubts(
         )
 
 
-def _describe_state(context: MemoryContext, told: Sides) -> Doubt:
+def _describe_state(context: MemoryContext, told: Sides) -> Contradiction:
     """A state value of a merge that waits, each side as a memory would say it, under its key."""
     theirs, ours = (
         None if text is None else Memory(told.key, f"{told.key} = {text}", told.agent_id, memory_type="state")
         for text in (told.theirs, told.ours)
     )
     why = f"State of {told.agent_id or 'nobody'}: choose with `memlake merge --ours {pasted(told.key)}` or `--theirs`."
-    return Doubt(theirs, ours, conflicts.describe_merge(context), why, merging=True)
+    return Contradiction(theirs, ours, conflicts.describe_merge(context), why, merging=True)
 
 
 def _is_between_agents(new: Memory, old: Memory) -> bool:
@@ -123,7 +123,7 @@ def _parse_decision(
 
 
 def resolve(context: MemoryContext, memory_id: str, keep: str) -> Memory | None:
-    """Settle a doubt: the new one stands (the old value becomes its history), the old one, or both.
+    """Settle a contradiction: the new one stands (the old value becomes its history), the old one, or both.
 
     Of two agents neither loses its memory: both say what stands. Of a merge that waits, theirs is the new one and
     ours the old; None when the side that was kept had forgotten it.

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from itertools import accumulate
 from typing import Any
 
-from memlake import memories as later  # embedders, where there is a vector
+from memlake import memories as later  # embedders, where there is a vector; what is anchored, where something is
 from memlake.errors import Damaged, Error, InvalidInput, NotFound, Purged
 from memlake.index.index import Found, IndexQuery
 from memlake.index.rank import LOOKED, Boosts
@@ -17,6 +17,7 @@ from memlake.index.rows import Filter, Shown
 from memlake.index.terms import ASKED, hash_term, mark
 from memlake.memories import branch_expiry, embed, index_sync, recalls, record, reorder
 from memlake.memories.access_counts import Access
+from memlake.memories.anchors import FRESH, Standing, choose_word
 from memlake.memories.context import MemoryContext, heals, reads
 from memlake.memories.kind import memory_path
 from memlake.memories.recalls import Candidate
@@ -69,6 +70,7 @@ class Query(NamedTuple):
     min_score: float | None = None  # what is less near is left out; None: what search.min_score says
     user_id: str | Sequence[str] | None = None  # only what is about these; "" is what names no user
     source: str | None = None  # a kind (person, agent, tool, web, import), or what follows it, or both
+    anchored: bool = False  # only what rests on something that it names
 
 
 def choose_agents(me: str, asked: str | Sequence[str] | None, scope: str | None) -> str | Sequence[str]:
@@ -98,7 +100,10 @@ def build_query(
 
 
 class Hit(dict[str, Any]):
-    """A memory found: a mapping with its fields, `similarity_score`, and `why`.
+    """A memory found: a mapping with its fields, `similarity_score`, `why`, and what became of what it rests on.
+
+    `standing` is fresh, moved, changed or gone (unknown if that cannot be told here, None if it names nothing that it
+    rests on), and `because` says why it is not fresh.
 
     The score, 0 to 1, says how near it is to what was asked, by the words it has, rare ones counting more, and by the
     cosine of its vector, if it has one; a hit is never shown as less near than one that stands behind it. The order of
@@ -179,7 +184,7 @@ def _find_strays(context: MemoryContext, query: Query, hits: Hits, head: Commit 
 def _search(context: MemoryContext, query: Query) -> Hits:
     if not query.text.strip():
         return _with_notes(
-            Hits(_build_hits(context, context.index.list_rows(_build_asked(context, query))[query.offset :])),
+            Hits(_build_hits(context, context.index.list_rows(_build_asked(context, query))[query.offset :], query)),
             "list",
             (),
         )
@@ -207,7 +212,7 @@ def _search(context: MemoryContext, query: Query) -> Hits:
     near, notes = _show_in_order(near), notes + failed
     if far and not near:
         notes += (f"Nothing is near to it; the nearest has a score of {max(map(_score, far)):.2f}.",)
-    hits = Hits(_build_hits(context, near[query.offset : end], contents))  # the pages before are not read
+    hits = Hits(_build_hits(context, near[query.offset : end], query, contents))  # the pages before are not read
     missed = ((near[end:], recalls.RANK), (far, recalls.FLOOR))
     hits.missed = tuple(_describe_missed(one, gate) for some, gate in missed for one in some)
     return _with_notes(hits, used, notes)
@@ -372,6 +377,7 @@ def build_filter(query: Query) -> Filter:
     groups += [[mark("tag", tag)] for tag in record.check_tags(query.tags)]
     groups += [[record.meta_mark(name, value)] for name, value in record.check_metadata(query.metadata).items()]
     groups += [[mark("review", "yes")]] if query.review else []
+    groups += [[mark("uses", "yes")]] if query.anchored else []
     marks = tuple(tuple(hash_term(term) for term in group) for group in groups)
     return Filter(marks, parse_moment(query.since), parse_moment(query.until), query.min_importance, layout.now())
 
@@ -420,10 +426,11 @@ def find_commit_as_of(context: MemoryContext, text: str) -> Commit | None:
 
 
 def _build_hits(
-    context: MemoryContext, found: Sequence[Found], contents: Mapping[str, bytes] | None = None
+    context: MemoryContext, found: Sequence[Found], query: Query, contents: Mapping[str, bytes] | None = None
 ) -> Iterable[Hit]:
     known = contents or {}
     known = {**known, **_contents(context, {one.oid.hex() for one in found} - known.keys())}
+    hits, anchored = list[Hit](), list[Memory]()
     for one in found:
         oid = one.oid.hex()
         try:
@@ -436,7 +443,12 @@ def _build_hits(
         shaped.oid = one.oid.hex()
         if memory.history:
             shaped["metadata"] = {**shaped["metadata"], "history": list_past_values(context, memory)}
-        yield shaped
+        hits.append(shaped)
+        anchored += [memory] * bool(memory.uses)
+    judged = later.doubt.judge(context, anchored, query.as_of) if anchored else {}
+    for hit in hits:
+        hit |= describe_standings(judged.get(hit["memory_id"], ()))
+    return hits
 
 
 def _contents(context: MemoryContext, oids: set[str]) -> dict[str, bytes]:
@@ -471,6 +483,12 @@ def name_arms(one: Found) -> dict[str, float]:
     return why | {"boost": round(score.boost, 4), "rank": round(score.score, 4)}
 
 
+def describe_standings(standings: Sequence[Standing]) -> dict[str, Any]:
+    """What became of what a memory rests on, as people and programs see it."""
+    because = [one.sentence for one in standings if one.word != FRESH]
+    return {"standing": choose_word(standings) or None, "because": because}
+
+
 def fields(memory: Memory) -> dict[str, Any]:
     """A memory as the mapping people and programs see."""
     created = iso(memory.created_at)
@@ -494,6 +512,7 @@ def fields(memory: Memory) -> dict[str, Any]:
         "created_at": created,
         "updated_at": created if memory.updated_at == memory.created_at else iso(memory.updated_at),
         "expires_at": iso(memory.expires_at) if memory.expires_at else None,
+        "uses": [anchor.name for anchor in memory.uses],
     }
 
 
@@ -503,6 +522,7 @@ def full_fields(context: MemoryContext, memory: Memory, access: Access, has_embe
     known = fields(memory)
     past = list_past_values(context, memory)
     known["metadata"] = {**known["metadata"], "history": past} if past else known["metadata"]
+    known |= describe_standings(later.doubt.judge(context, [memory])[memory.memory_id] if memory.uses else ())
     known |= {"has_embedding": has_embedding, "access_count": count, "last_accessed": iso(last) if last else None}
     return known | {"related": list(memory.related), "review": memory.review}
 

@@ -26,6 +26,7 @@ class Stats(NamedTuple):
     model: str
     waiting: int
     index_bytes: int
+    conflicts: int = 0
     in_doubt: int = 0
     stale: int = 0
 

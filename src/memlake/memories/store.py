@@ -127,6 +127,18 @@ def replace(
     return made
 
 
+def replace_many(context: MemoryContext, changes: Sequence[tuple[Memory, Memory]], message: str) -> None:
+    """New versions, of the same content, of many memories in one commit; none if one was changed meanwhile."""
+    history, now, expects = context.here.history, layout.now(), dict[str, Entry | None]()
+    for old, _ in changes:
+        path = memory_path(history, old.agent_id, old.memory_id)
+        expects[path] = entry = context.entry(path)
+        if entry is None or record.decode(history.objects.read(entry.oid)) != old:
+            raise Conflict(f"memory {old.memory_id} was changed meanwhile. Nothing was stored.", hint="Run it again.")
+    if changes:
+        write_memories(context, [new._replace(updated_at=now) for _, new in changes], message, expects=expects)
+
+
 def delete(context: MemoryContext, memory: Memory) -> None:
     """Remove a memory from the branch. Its history stays; `restore` brings it back."""
     path = memory_path(context.here.history, memory.agent_id, memory.memory_id)

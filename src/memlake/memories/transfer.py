@@ -16,6 +16,7 @@ from typing import IO, Any
 
 from memlake.errors import Denied, InvalidInput, Purged
 from memlake.memories import record, redact, search
+from memlake.memories.anchors import encode_anchors
 from memlake.memories.import_records import Earlier, Item, Planned
 from memlake.memories.index_sync import ROOM
 from memlake.memories.memories import Memories
@@ -36,7 +37,7 @@ class Report(NamedTuple):
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     updated: int = 0  # with a newer text
-    in_doubt: int = 0  # kept beside ours, whose text is another
+    conflicts: int = 0  # kept beside ours, whose text is another
     users: tuple[str, ...] = ()  # whose memories they are
 
 
@@ -63,7 +64,7 @@ class Source(Iterator[Item]):
 def load_items(memories: Memories, items: Iterable[Item]) -> Report:
     """Store items in batches, a commit each, with the ids and times they have.
 
-    A text that differs from ours replaces it where it follows from ours; else both are kept, and it is in doubt.
+    A text that differs from ours replaces it where it follows from ours; else both are kept, and contradict each other.
     """
     counts, users = Counter[str](), set[str]()
     warnings = _Warnings()
@@ -76,13 +77,13 @@ def load_items(memories: Memories, items: Iterable[Item]) -> Report:
         for part in _split_by_id(batch):
             planned = _store_part(memories, part)
             warnings.add((item.memory for item in planned.all), secrets)
-            counts.update(stored=len(planned.new), updated=len(planned.newer), in_doubt=len(planned.differing))
+            counts.update(stored=len(planned.new), updated=len(planned.newer), conflicts=len(planned.differing))
             counts.update(known=len(part) - len(planned.all))
         users |= {user for item in batch if (user := item.memory.user_id)}
     skipped, problems = (source.skipped, source.problems) if isinstance(source, Source) else (0, [])
     return Report(
         counts["stored"], counts["known"], skipped, tuple(problems), warnings.list_all(), counts["updated"],
-        counts["in_doubt"], tuple(sorted(users)),
+        counts["conflicts"], tuple(sorted(users)),
     )  # fmt: skip
 
 
@@ -187,5 +188,6 @@ def _plain_fields(memory: Memory) -> dict[str, Any]:
     for name in ("created_at", "updated_at", "expires_at"):
         if fields[name]:
             fields[name] = search.iso(getattr(memory, name))
+    fields["uses"] = encode_anchors(memory.uses)
     kept = {name: value for name, value in fields.items() if value not in ("", None, [], {}) and name != "own"}
     return {**kept, "project": memory.project} | ({"package": memory.package} if memory.package else {})

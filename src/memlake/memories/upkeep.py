@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memlake.errors import Conflict, InvalidInput
+from memlake import memories as later  # what only memories that rest on something need
+from memlake.errors import InvalidInput
 from memlake.memories import record, search, store
 from memlake.memories.access_counts import Access
 from memlake.memories.context import MemoryContext
@@ -18,21 +19,20 @@ from memlake.memories.record import Memory
 from memlake.memories.search import EVERYONE, Query
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
-from memlake.records import Entry
 
 DAY = 86_400_000_000
 _ALL = 100_000  # memories, where a list has no end of its own
 _MOST_DAYS = record.LATEST // DAY
 _HALF = 90.0  # days after which a memory's age counts half
-_DOUBT = 0.25  # of what a memory is still worth, lost to a doubt
+_UNCERTAIN = 0.25  # of what a memory is still worth, lost where it is in doubt or contradicted
 _MANY = 3  # sessions from which on a memory is read by many
 _RAISED, _LOWERED = 0.8, 0.5  # importance that is suggested at most, and for what nobody reads
 _SILENT = 180.0  # days in which a memory was told to nobody, before it is suggested to matter less
 
 
 class Age(NamedTuple):
-    """A memory that may be out of date: how old, how often and when last read, by how many sessions, and whether
-    another memory speaks against it. `score` is how little is lost if it goes, from 0 to 1.
+    """A memory that may be out of date: how old, how often and when last read, by how many sessions, whether
+    another memory speaks against it, and whether what it rests on changed. Its score is from 0 to 1.
     """
 
     memory: Memory
@@ -40,8 +40,14 @@ class Age(NamedTuple):
     access_count: int
     last_accessed: int | None
     sessions: int = 0
+    contradicted: bool = False
     in_doubt: bool = False
-    score: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """How little is lost if it goes."""
+        uncertain = self.contradicted or self.in_doubt
+        return score(self.memory.importance, self.days, self.sessions, uncertain=uncertain)
 
 
 class Rule(NamedTuple):
@@ -70,10 +76,10 @@ class Readers(NamedTuple):
     recalls: Recalls
 
 
-def score(importance: float, days: float, sessions: int, *, in_doubt: bool) -> float:
+def score(importance: float, days: float, sessions: int, *, uncertain: bool) -> float:
     """How little is lost if a memory goes: the older, the less important and the less read, the more."""
     worth = 1 - (1 - importance) * days / (days + _HALF) / (1 + sessions)
-    return round(1 - worth * (1 - _DOUBT if in_doubt else 1), 4)
+    return round(1 - worth * (1 - _UNCERTAIN if uncertain else 1), 4)
 
 
 def list_stale(context: MemoryContext, readers: Readers, rule: Rule = Rule()) -> list[Age]:  # noqa: B008  a record, never changed
@@ -86,7 +92,7 @@ def list_stale(context: MemoryContext, readers: Readers, rule: Rule = Rule()) ->
     found = [memory for memory in hits if memory.importance <= rule.max_importance and memory.updated_at < before]
     aged = [
         age
-        for age in _measure(readers, found, now)
+        for age in _measure(context, readers, found, now)
         if age.sessions <= rule.max_sessions and (age.last_accessed or 0) < before
     ]
     return sorted(aged, key=lambda age: -age.score)
@@ -103,10 +109,15 @@ def _check_rule(rule: Rule) -> None:
             )
 
 
-def _measure(readers: Readers, memories: Sequence[Memory], now: int) -> list[Age]:
+def _measure(context: MemoryContext, readers: Readers, memories: Sequence[Memory], now: int) -> list[Age]:
+    anchored = [memory for memory in memories if memory.uses]
+    doubtful = {one.memory.memory_id for one in (later.doubt.find_doubts(context, anchored) if anchored else ())}
     reads = readers.access.read([memory.key for memory in memories])
     audiences = readers.recalls.count_audiences([memory.key for memory in memories])
-    return [_measure_age(memory, reads, audiences, now) for memory in memories]
+    return [
+        _measure_age(memory, reads, audiences, now)._replace(in_doubt=memory.memory_id in doubtful)
+        for memory in memories
+    ]
 
 
 def _measure_age(
@@ -114,10 +125,8 @@ def _measure_age(
 ) -> Age:
     count, last = reads.get(memory.key, (0, 0))
     told = audiences.get(memory.key, Audience())
-    days, in_doubt = max(now - memory.updated_at, 0) / DAY, bool(memory.review)
-    sessions = max(told.sessions, 1 if count else 0)
-    gained = score(memory.importance, days, sessions, in_doubt=in_doubt)
-    return Age(memory, days, count, max(last, told.last) or None, sessions, in_doubt, gained)
+    days, sessions = max(now - memory.updated_at, 0) / DAY, max(told.sessions, 1 if count else 0)
+    return Age(memory, days, count, max(last, told.last) or None, sessions, bool(memory.review))
 
 
 def evict(context: MemoryContext, readers: Readers, rule: Rule, *, dry_run: bool) -> list[Age]:
@@ -147,7 +156,8 @@ def suggest(context: MemoryContext, readers: Readers, rule: Rule) -> list[Sugges
     memories = search.list_memories(context, Query(limit=_ALL, agent_id=rule.agent_id, project=whose))
     since = readers.recalls.read_beginning() or now  # before that nobody knows who was told what
     found = [
-        _suggest_one(age, (now - max(age.memory.updated_at, since)) / DAY) for age in _measure(readers, memories, now)
+        _suggest_one(age, (now - max(age.memory.updated_at, since)) / DAY)
+        for age in _measure(context, readers, memories, now)
     ]
     return sorted(
         (one for one in found if one is not None), key=lambda one: -abs(one.importance - one.memory.importance)
@@ -157,8 +167,9 @@ def suggest(context: MemoryContext, readers: Readers, rule: Rule) -> list[Sugges
 def _suggest_one(age: Age, watched: float) -> Suggestion | None:
     """What one memory should rather say; `watched` is for how many days it is known whom it was told."""
     memory = age.memory
-    if age.in_doubt and memory.importance > _LOWERED:
-        return Suggestion(memory, _LOWERED, "another memory speaks against it")
+    if (age.contradicted or age.in_doubt) and memory.importance > _LOWERED:
+        why = "another memory speaks against it" if age.contradicted else "what it rests on changed"
+        return Suggestion(memory, _LOWERED, why)
     raised = round(min(_RAISED, memory.importance + 0.1 * (age.sessions - _MANY + 1)), 2)
     if age.sessions >= _MANY and raised > memory.importance:
         return Suggestion(memory, raised, f"{age.sessions} sessions were told it")
@@ -169,15 +180,5 @@ def _suggest_one(age: Age, watched: float) -> Suggestion | None:
 
 def apply(context: MemoryContext, suggestions: Sequence[Suggestion]) -> None:
     """Give memories the importance that was suggested, in one commit; none if one of them was changed meanwhile."""
-    history, expects = context.here.history, dict[str, Entry | None]()
-    for memory, _, _ in suggestions:
-        path = memory_path(history, memory.agent_id, memory.memory_id)
-        expects[path] = entry = context.entry(path)
-        if entry is None or record.decode(history.objects.read(entry.oid)) != memory:
-            raise Conflict(
-                f"memory {memory.memory_id} was changed meanwhile. Nothing was stored.", hint="Run it again."
-            )
-    now = layout.now()
-    changed = [one.memory._replace(importance=one.importance, updated_at=now) for one in suggestions]
-    if changed:
-        store.write_memories(context, changed, f"importance of {len(changed)} memories", expects=expects)
+    changes = [(one.memory, one.memory._replace(importance=one.importance)) for one in suggestions]
+    store.replace_many(context, changes, f"importance of {len(changes)} memories")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from memlake.errors import InvalidInput
+from memlake.memories.anchors import join_anchors
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, Outcome, describe_other_agent, list_own
 from memlake.memories.rules import Context, Decision, decide
 from memlake.named_tuple import NamedTuple
@@ -143,6 +144,7 @@ def join_memories(old: Memory, new: Memory, result: Outcome) -> Memory:
         source=new.source,
         client=new.client,
         expires_at=new.expires_at,
+        uses=join_anchors(old.uses if result.decision == "merge" else (), new.uses) or old.uses,
     )
 
 
@@ -163,6 +165,7 @@ def fold_fields(old: Memory, new: Memory) -> Memory:
         metadata={**new.metadata, **old.metadata},
         importance=max(old.importance, new.importance),
         expires_at=max(old.expires_at, new.expires_at) if old.expires_at and new.expires_at else 0,
+        uses=join_anchors(old.uses, new.uses),
     )
 
 

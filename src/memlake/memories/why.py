@@ -156,7 +156,7 @@ def _find_narrowing(memory: Memory, query: Query) -> Iterator[Gate]:
             "filter", f"It was stored on {search.iso(memory.created_at)[:10]}, outside of the time that was asked for."
         )
     if query.review and not memory.review:
-        yield Gate("filter", "It is not in doubt, and only those in doubt were asked for.")
+        yield Gate("filter", "Nothing speaks against it, and only contradictions were asked for.")
 
 
 def _find_place(context: MemoryContext, memory: Memory, query: Query, asker: Asker) -> Iterator[Gate]:

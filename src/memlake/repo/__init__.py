@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         bisect,
         credentials,
         diff,
+        formats,
         git_branches,
         lineage,
         merge,
@@ -44,15 +45,15 @@ if TYPE_CHECKING:
     from memlake.repo.sync import clone, make_clone, verify_bundle
 
 _LATER = (
-    "bisect", "credentials", "diff", "git_branches", "lineage", "merge", "promotions", "rebuild", "refs", "remotes",
-    "results", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "upkeep",
+    "bisect", "credentials", "diff", "formats", "git_branches", "lineage", "merge", "promotions", "rebuild", "refs",
+    "remotes", "results", "show", "stash", "stored_objects", "summarize", "sync", "tiers", "upkeep",
 )  # fmt: skip
 __all__ = [
-    "Repo", "bisect", "clean_up", "clone", "credentials", "diff", "git_branches", "init", "lineage", "list_rebase",
-    "make_clone", "merge", "merge_finished", "note_written", "open_damaged", "open_for_memories", "open_narrow",
-    "open_personal", "open_repo", "promotions", "read_about", "read_abouts", "read_repo_id", "rebuild", "refs",
-    "remotes", "rescue", "results", "set_setting", "show", "stash", "stored_objects", "summarize", "sync", "tiers",
-    "tree_path", "upkeep", "verify_bundle",
+    "Repo", "bisect", "clean_up", "clone", "credentials", "diff", "formats", "git_branches", "init", "lineage",
+    "list_rebase", "make_clone", "merge", "merge_finished", "note_written", "open_damaged", "open_for_memories",
+    "open_narrow", "open_personal", "open_repo", "promotions", "read_about", "read_abouts", "read_repo_id", "rebuild",
+    "refs", "remotes", "rescue", "results", "set_setting", "show", "stash", "stored_objects", "summarize", "sync",
+    "tiers", "tree_path", "upkeep", "verify_bundle",
 ]  # fmt: skip
 __getattr__ = lazy(
     __name__,

@@ -416,7 +416,7 @@ class Repo(Opened):
         org = None if self._settings.memory_org == "*" else self._settings.memory_org  # None: all of them are seen
         context = memories.context.MemoryContext(
             self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.rerank,
-            shared.read_counts, org=org, found=self._place(), fork=self._fork(followed),
+            shared.read_counts, org=org, found=self._place(), fork=self._fork(followed), formats=later.formats.FORMATS,
         )  # fmt: skip
         return memories.memories.Memories(context, shared)
 

@@ -1,4 +1,4 @@
-"""Memories as people read them: hits, versions, differences, doubts. What they say is data, shown harmless."""
+"""Memories as people read them: hits, versions, contradictions, doubts. What they say is data, shown harmless."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from memlake.views.style import Style
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
+    from memlake.memories.anchors import Standing
+    from memlake.memories.doubt import Doubt, UseChange
     from memlake.memories.recall_tests import ChangedAnswer
     from memlake.memories.recalls import Recall
     from memlake.memories.revert import Exposed, Reverted, Taken
-    from memlake.memories.review import Decided, Doubt
+    from memlake.memories.review import Contradiction, Decided
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Version
     from memlake.memories.upkeep import Age, Suggestion
@@ -42,6 +44,9 @@ def hit_lines(style: Style, hit: Mapping[str, Any], lead: str = "", *, scored: b
     filed += [f"of {hit['project']}"] if hit["project"] and not hit["own"] else []
     filed += [f"score {hit['similarity_score']:.2f}"] if scored and hit.get("why", {}).get("rank") else []
     yield style.paint(INDENT + clean("  ".join(part for part in filed if part)).replace("\n", " "), "dim")
+    if (word := hit.get("standing")) and hit["because"]:
+        color = "removed" if word in parts.anchors.IN_DOUBT else "dim"
+        yield style.paint(INDENT + shorten_text("; ".join(hit["because"]), 300), color)
 
 
 def paint_id(style: Style, memory_id: str) -> str:
@@ -106,7 +111,8 @@ def index_lines(found: Stats) -> list[str]:
     return [
         f"vectors     {vectors}",
         f"index       {words.size(found.index_bytes)}",
-        f"in doubt    {found.in_doubt:,}" + ("  (memlake memory conflicts)" if found.in_doubt else ""),
+        f"conflicts   {found.conflicts:,}" + ("  (memlake memory conflicts)" if found.conflicts else ""),
+        f"in doubt    {found.in_doubt:,}" + ("  (memlake doubt)" if found.in_doubt else ""),
         f"stale       {found.stale:,}" + ("  (memlake memory stale)" if found.stale else ""),
     ]
 
@@ -166,7 +172,7 @@ def change_lines(style: Style, change: ChangedAnswer) -> Iterator[str]:
         yield style.paint("    in another order", "dim")
 
 
-def doubt_lines(style: Style, one: Doubt) -> Iterator[str]:
+def contradiction_lines(style: Style, one: Contradiction) -> Iterator[str]:
     """Both sides under the id that settles it."""
     owner = one.new or one.old
     yield f"{paint_id(style, owner.memory_id if owner else '')}  ({clean(one.rule)})"
@@ -178,7 +184,7 @@ def doubt_lines(style: Style, one: Doubt) -> Iterator[str]:
         yield from (f"    {title + ':':<{width}} {line}" for line in said)
 
 
-def advise_resolve(found: Sequence[Doubt]) -> str:
+def advise_resolve(found: Sequence[Contradiction]) -> str:
     """How to settle the first of each kind; a state value says it itself."""
     lines = []
     for is_merge, kept, others in ((False, "new", "old, or both"), (True, "ours", "theirs, or both")):
@@ -188,9 +194,32 @@ def advise_resolve(found: Sequence[Doubt]) -> str:
     return "\n".join(lines)
 
 
-def doubt_shape(one: Doubt) -> dict[str, Any]:
+def contradiction_shape(one: Contradiction) -> dict[str, Any]:
     sides = {name: parts.search.fields(side) if side else None for name, side in (("new", one.new), ("old", one.old))}
     return {**sides, "rule": one.rule, "why": one.why}
+
+
+def doubt_lines(style: Style, one: Doubt) -> Iterator[str]:
+    """A memory in doubt, what it says and why."""
+    yield f"{paint_id(style, one.memory.memory_id)}  {shorten_memory(one.memory)}"
+    yield from (style.paint(f"{INDENT}in doubt because {shorten_text(cause, 300)}", "removed") for cause in one.causes)
+
+
+def change_of_use_lines(style: Style, change: UseChange) -> Iterator[str]:
+    """What changed of something that a memory rests on, as a diff where there is one."""
+    yield style.paint(f"{INDENT}{shorten_text(change.note or change.standing.anchor.name, 300)}", "bold")
+    colors = {"+": "added", "-": "removed", "@": "dim"}
+    for line in change.lines:
+        yield INDENT + style.paint(clean(line.rstrip("\n")), colors.get(line[:1], ""))
+
+
+def doubt_shape(one: Doubt) -> dict[str, Any]:
+    standings = [standing_shape(standing) for standing in one.standings]
+    return {"memory": parts.search.fields(one.memory), "because": list(one.causes), "uses": standings}
+
+
+def standing_shape(one: Standing) -> dict[str, Any]:
+    return {"name": one.anchor.name, "kind": one.anchor.kind, "standing": one.word, "now": one.now, "why": one.why}
 
 
 def decided_lines(style: Style, one: Decided) -> Iterator[str]:
@@ -241,15 +270,22 @@ def revert_shape(taken: Taken) -> dict[str, Any]:
 
 
 def age_line(style: Style, age: Age) -> str:
-    """How little is lost if a memory goes, and why: its importance, its age, who read it, whether it is in doubt."""
+    """How little is lost if a memory goes, and why: its importance, its age, who read it, and doubts."""
     memory, reads = age.memory, words.count(age.sessions, "session") if age.sessions else "nobody"
     why = f"{age.score:.2f}  importance {memory.importance:.2f}, {age.days:.0f} days, read by {reads}"
-    return f"{paint_id(style, memory.memory_id)} {why}{', in doubt' * age.in_doubt}  {shorten_memory(memory)}"
+    why += ", contradicted" * age.contradicted + ", in doubt" * age.in_doubt
+    return f"{paint_id(style, memory.memory_id)} {why}  {shorten_memory(memory)}"
 
 
 def age_shape(age: Age) -> dict[str, Any]:
     shape = {"score": age.score, "days": round(age.days, 2), "access_count": age.access_count}
-    return {**parts.search.fields(age.memory), **shape, "sessions": age.sessions, "in_doubt": age.in_doubt}
+    return {
+        **parts.search.fields(age.memory),
+        **shape,
+        "sessions": age.sessions,
+        "contradicted": age.contradicted,
+        "in_doubt": age.in_doubt,
+    }
 
 
 def suggestion_line(style: Style, one: Suggestion) -> str:

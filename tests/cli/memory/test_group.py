@@ -142,7 +142,7 @@ def test_what_is_to_be_asked_is_kept_beside_and_settled_by_resolve(run: Run, rep
     assert run("memory", "conflicts", "--json").json["conflicts"][0]["old"]["memory_id"] == old
     assert run("memory", "resolve", new, "--keep", "old").out.startswith("Kept old")
     assert contents(run, "API") == ["The API runs on port 8080"]
-    assert run("memory", "conflicts").err == "Nothing is in doubt.\n"
+    assert run("memory", "conflicts").err == "No memories contradict each other.\n"
 
 
 def test_a_replacement_made_alone_is_listed_with_the_line_that_takes_it_back(run: Run, repo: Path) -> None:

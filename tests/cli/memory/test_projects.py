@@ -173,7 +173,7 @@ def test_conflicts_of_memories_leave_other_projects_out_unless_asked(run: Run, t
     told = other("memory", "conflicts")
     assert "1414" not in told.out and "--project '*'" in told.err
     assert "1414" in other("memory", "conflicts", "--project", "*").out
-    assert other("memory", "stats", "--json").json["stats"]["in_doubt"] == 0
+    assert other("memory", "stats", "--json").json["stats"]["conflicts"] == 0
     one("remember", "--agent", "a", "The dev server listens on port 1515")
     assert "1515" in one("memory", "conflicts", "--decided").out
     assert "1515" not in other("memory", "conflicts", "--decided").out

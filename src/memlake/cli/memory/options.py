@@ -169,6 +169,12 @@ importance_option = click.option("--importance", type=click.FloatRange(0, 1), he
 expires_option = click.option(
     "--expires", "expires_at", metavar="TIME", help='When it ends: "tomorrow", "in 3 days", 2h, 2030-01-31, or never.'
 )
+uses_option = click.option(
+    "--uses",
+    multiple=True,
+    metavar="THING",
+    help="What it rests on: PATH, PATH:10-40, MODEL#TENSOR, DATASET@VERSION, a memory or a commit. Repeat it for more.",
+)
 metadata_option = click.option(
     "--metadata",
     multiple=True,

@@ -17,6 +17,7 @@ from memlake.cli.memory.options import (
     memory_verb,
     repo_of,
     tell_repo,
+    uses_option,
 )
 from memlake.cli.screen import Screen
 from memlake.errors import Usage
@@ -43,6 +44,7 @@ _DONE = {
 @importance_option
 @agent_option
 @expires_option
+@uses_option
 @click.option(
     "--on-conflict",
     type=click.Choice(["decide", "add", "ask"]),
@@ -58,7 +60,8 @@ _DONE = {
 def remember(memories: Memories, screen: Screen, /, *, text: str | None, on_conflict: str, **given: Any) -> None:
     """Remember TEXT: one fact in one clear sentence. Without TEXT, or if it is -, standard input is read.
 
-    A fact that is known already is skipped. A correction replaces the old value, which stays in the history.
+    A fact that is known already is skipped. A correction replaces the old value, which stays in the history. Whoever
+    finds it later is told if what it --uses changed.
     """
     dry_run, quiet = (given.pop(name) for name in ("dry_run", "quiet"))
     content = _read() if text in (None, "-") else str(text)

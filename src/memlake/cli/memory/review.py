@@ -19,6 +19,7 @@ from memlake.cli.memory.options import (
     importance_option,
     memory_verb,
     tell_bounds,
+    uses_option,
 )
 from memlake.cli.screen import Screen
 from memlake.errors import Nothing, Usage
@@ -27,9 +28,9 @@ from memlake.views.memory import (
     advise_resolve,
     age_line,
     age_shape,
+    contradiction_lines,
+    contradiction_shape,
     decided_lines,
-    doubt_lines,
-    doubt_shape,
     exposed_line,
     revert_lines,
     revert_shape,
@@ -52,6 +53,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 @filing_options
 @importance_option
 @expires_option
+@uses_option
 def update(memories: Memories, screen: Screen, /, *, memory_id: str, text: str | None, **given: Any) -> None:
     """Change the text of a memory (TEXT) or how it is filed. Its earlier text stays in its history."""
     old = memories.get(memories.full_id(memory_id))
@@ -165,10 +167,10 @@ def conflicts(
         screen.show({"decided": decisions}, lines, pages=False)
         note = "The last line of each takes it back." if decisions else "New memories changed nothing."
     else:
-        doubts = memories.conflicts(whose, project=project)
-        lines = (line for one in doubts for line in doubt_lines(screen, one))
-        screen.show({"conflicts": [doubt_shape(one) for one in doubts]}, lines, pages=False)
-        note = advise_resolve(doubts) if doubts else "Nothing is in doubt."
+        contradictions = memories.conflicts(whose, project=project)
+        lines = (line for one in contradictions for line in contradiction_lines(screen, one))
+        screen.show({"conflicts": [contradiction_shape(one) for one in contradictions]}, lines, pages=False)
+        note = advise_resolve(contradictions) if contradictions else "No memories contradict each other."
     if not screen.as_json:
         screen.note(note)
     tell_bounds(memories, screen, project, done="listed")
@@ -267,7 +269,7 @@ def _show_ages(screen: Screen, ages: Sequence[Age], *, none: str) -> None:
 def importance(
     memories: Memories, screen: Screen, /, *, suggest: bool, apply: bool, agent: str | None, project: str | None
 ) -> None:
-    """Suggest another importance for memories that many sessions read, that nobody reads, or that are in doubt.
+    """Suggest another importance for memories that many sessions read, that nobody reads, or that are uncertain.
 
     Only --apply changes anything. `memlake memory update ID --importance 0.8` changes one.
     """

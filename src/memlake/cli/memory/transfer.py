@@ -90,10 +90,10 @@ def import_memories(memories: Memories, screen: Screen, /, *, file: str, **how: 
 
 
 def _show_report(screen: Screen, report: Report) -> None:
-    counted = ((report.updated, "updated"), (report.in_doubt, "in doubt"), (report.known, "known already"))
+    counted = ((report.updated, "updated"), (report.conflicts, "in conflict"), (report.known, "known already"))
     more = "".join(f", {count:,} {what}" for count, what in (*counted, (report.skipped, "left out")) if count)
     screen.line(f"Stored {words.count(report.stored, 'memory', 'memories')}{more}.")
-    if report.in_doubt:
+    if report.conflicts:
         screen.note("Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts")
     if report.users:
         named = ", ".join(clean(user) for user in report.users[:5]) + (" ..." if len(report.users) > 5 else "")
