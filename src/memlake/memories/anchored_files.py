@@ -26,7 +26,7 @@ from memlake.versions.checkout.local import Local
 from memlake.versions.history.commits import History
 from memlake.versions.paths import FILES
 from memlake.versions.text import spans
-from memlake.versions.text.spans import Lines
+from memlake.versions.text.spans import Lines, Text
 
 LARGEST = 64 << 20  # bytes of a file that is read to see whether it changed
 _PIECE = 1 << 20
@@ -81,7 +81,9 @@ class Files:
         self._most = most
         self._data: dict[str, bytes | None] = {}
         self._oids: dict[tuple[str, bool], str | None] = {}
-        self._hashes: dict[str, set[int]] = {}
+        self._texts: dict[str, Text | None] = {}
+        self._kin: dict[str, list[str]] = {}  # paths by suffix
+        self._renamed: dict[tuple[str, str, int], str | None] = {}
         self._listed: Mapping[str, Known] | None = None
 
     def find_size(self, path: str) -> int | None:
@@ -115,12 +117,19 @@ class Files:
             self._data[path] = data
         return self._data[path]
 
+    def read_text(self, path: str) -> Text | None:
+        """The lines of a file; None if there is no such file or if it is too large to read."""
+        if path not in self._texts:
+            data = self.read(path)
+            self._texts[path] = None if data is None else Text(data)
+        return self._texts[path]
+
     def find_passage(self, path: str, anchor: Anchor) -> Lines | None:
         """The lines of a file that a passage is now."""
-        data = self.read(path)
-        if data is None or anchor.span is None or anchor.lines is None:
+        text = self.read_text(path)
+        if text is None or anchor.span is None or anchor.lines is None:
             return None
-        return spans.find(data, anchor.span, anchor.lines)
+        return spans.find(text, anchor.span, anchor.lines)
 
     def has_same_text(self, path: str, anchor: Anchor) -> bool:
         """Whether only whitespace differs in a file."""
@@ -129,44 +138,54 @@ class Files:
 
     def find_elsewhere(self, anchor: Anchor, since: int) -> Place | None:
         """Where a passage was moved to: the one other file that holds it now and changed since then."""
-        is_gone, news = self.find_size(anchor.path) is None, self.list_news(anchor, since)
-        if anchor.span is None or anchor.span.length < _LEAST:
+        if anchor.span is None or anchor.lines is None or anchor.span.length < _LEAST:
             return None
-        kin = [path for path in news if _suffix(path) == _suffix(anchor.path)][:_READ]
-        found = [place for path in kin if (place := self._find_in(path, anchor, is_gone))]
-        return found[0] if len(found) == 1 else None
+        found = []
+        for path in self.list_kin(anchor, since):
+            text = self.read_text(path)
+            if text is not None and anchor.span.first in text.hashes and (lines := self.find_passage(path, anchor)):
+                found.append((path, lines))
+        # A copy that somebody made before editing the file does not hold the passage for it.
+        places = [place for place in found if self.find_oid(place[0], of_git=anchor.is_of_git) != anchor.oid]
+        return places[0] if len(places) == 1 else None
 
     def find_renamed(self, anchor: Anchor, since: int) -> str | None:
         """The file that one which is gone is now: of the same content, else the one with most of its lines."""
-        news = self.list_news(anchor, since)
-        for path, size in news.items():
-            if size == anchor.size and self.find_oid(path, of_git=anchor.is_of_git) == anchor.oid:
+        key = anchor.path, anchor.oid, since
+        if key not in self._renamed:
+            self._renamed[key] = self._find_same(anchor, since) or self._find_alike(anchor, since)
+        return self._renamed[key]
+
+    def _find_same(self, anchor: Anchor, since: int) -> str | None:
+        for path, (size, changed) in self._read_list().items():
+            is_candidate = size == anchor.size and changed >= since - _SLACK
+            if is_candidate and self.find_oid(path, of_git=anchor.is_of_git) == anchor.oid:
                 return path
-        kin = [path for path in news if _suffix(path) == _suffix(anchor.path)][:_READ] if anchor.sketch else []
-        alike = {path: spans.count_kept(anchor.sketch, self._hash_lines(path)) for path in kin}
-        best = max(alike, key=lambda path: alike[path], default=None)
-        return best if best is not None and alike[best] >= _ALIKE else None
+        return None
 
-    def _hash_lines(self, path: str) -> set[int]:
-        if path not in self._hashes:
-            self._hashes[path] = spans.hash_lines(self.read(path) or b"")
-        return self._hashes[path]
+    def _find_alike(self, anchor: Anchor, since: int) -> str | None:
+        lines, best, most = spans.read_sketch(anchor.sketch), None, 0
+        for path in self.list_kin(anchor, since) if lines else ():
+            text = self.read_text(path)
+            kept = len(lines & text.hashes) if text is not None else 0
+            if kept > most:
+                best, most = path, kept
+        return best if most >= _ALIKE * len(lines) else None
 
-    def list_news(self, anchor: Anchor, since: int) -> dict[str, int]:
-        """Other files that changed since a time, with their sizes; those of the same name first."""
+    def list_kin(self, anchor: Anchor, since: int) -> list[str]:
+        """Other files of the same suffix that changed since a time; those of the same name first, and not too many."""
+        listed = self._read_list()
+        if not self._kin:
+            for path in listed:
+                self._kin.setdefault(_suffix(path), []).append(path)
+        kin = [path for path in self._kin.get(_suffix(anchor.path), ()) if listed[path][1] >= since - _SLACK]
+        kin.sort(key=lambda path: _name(path) != _name(anchor.path))
+        return [path for path in kin if path != anchor.path][:_READ]
+
+    def _read_list(self) -> Mapping[str, Known]:
         if self._listed is None:
             self._listed = self._list()
-        news = {path: size for path, (size, changed) in self._listed.items() if changed >= since - _SLACK}
-        ordered = sorted(news.keys() - {anchor.path}, key=lambda path: (_name(path) != _name(anchor.path), path))
-        return {path: news[path] for path in ordered}
-
-    def _find_in(self, path: str, anchor: Anchor, is_gone: bool) -> Place | None:
-        """The passage in another file. A copy that somebody made before editing does not hold it for the file."""
-        if anchor.lines is None:
-            return (path, None) if is_gone and self.has_same_text(path, anchor) else None
-        lines = self.find_passage(path, anchor)
-        is_copy = lines and not is_gone and self.find_oid(path, of_git=anchor.is_of_git) == anchor.oid
-        return (path, lines) if lines and not is_copy else None
+        return self._listed
 
 
 class FolderFiles(Files):

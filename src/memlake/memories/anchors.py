@@ -68,6 +68,7 @@ class Standing(NamedTuple):
     now: str = ""
     why: str = ""
     inherited: bool = False  # it is as it was, and in doubt itself
+    path: str = ""  # of the file that it is in now
 
     @property
     def sentence(self) -> str:

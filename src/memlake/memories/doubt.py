@@ -146,7 +146,7 @@ def _compare(moment: Moment, one: Standing) -> UseChange:
         texts = [standing.find_memory(moment.history, oid) for oid in (anchor.oid, entry.oid)]
         old, new = (memory.content + "\n" if memory else None for memory in texts)
     elif anchor.kind == FILE:
-        then, now = read_then(moment.history, moment.place.root, anchor), moment.ours.read(anchor.path)
+        then, now = read_then(moment.history, moment.place.root, anchor), moment.ours.read(one.path)
         old, new = (None if data is None else find_text(data) for data in (then, now))
         if old and new and anchor.lines:
             again = take_anchors.follow_lines(then, now or b"", anchor.lines)

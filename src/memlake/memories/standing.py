@@ -239,7 +239,8 @@ def _judge_file(moment: Moment, anchor: Anchor, since: int) -> Standing:
     if word == UNKNOWN:
         return Standing(UNKNOWN, anchor, why="cannot be read here")
     is_renamed = bool(renamed) and renamed != anchor.path
-    return Standing(word, anchor, now if is_renamed else "", f"{word} and is {renamed} now" if is_renamed else "")
+    why = f"{word} and is {renamed} now" if is_renamed else ""
+    return Standing(word, anchor, now if is_renamed else "", why, path=renamed or "")
 
 
 def _judge_inside(moment: Moment, files: Files, anchor: Anchor) -> tuple[str, Lines | None]:
@@ -263,9 +264,7 @@ def _judge_inside(moment: Moment, files: Files, anchor: Anchor) -> tuple[str, Li
 def _find_tensor(moment: Moment, files: Files, anchor: Anchor, since: int) -> tuple[str, None] | None:
     """The file that has a tensor now whose own file is gone."""
     if anchor.kind == TENSOR and anchor.span is not None and files.find_size(anchor.path) is None:
-        suffix = anchor.path.rpartition(".")[2]
-        kin = [path for path in files.list_news(anchor, since) if path.endswith(suffix)][:_KIN]
-        for path in kin:
+        for path in files.list_kin(anchor, since)[:_KIN]:
             if _digest(moment, files, path, anchor.part) == anchor.span.digest:
                 return path, None
     return None

@@ -25,7 +25,7 @@ from memlake.versions.kinds import ROOMS
 from memlake.versions.paths import file_problem
 from memlake.versions.text import spans
 from memlake.versions.text.lines import LARGEST, find_text, opcodes, split_lines
-from memlake.versions.text.spans import Lines, Span
+from memlake.versions.text.spans import Lines, Span, Text
 
 _LINES = re.compile(r"(?P<path>.+):(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?", re.DOTALL)
 _NOTHING = "Nothing was stored."
@@ -60,9 +60,9 @@ def take_again(context: MemoryContext, moment: Moment, standing: Standing) -> An
         return _take_memory(context, anchor.name)._replace(settled=True)
     lines = anchor.lines
     if lines and standing.word == anchors.CHANGED:
-        then, now = read_then(moment.history, moment.place.root, anchor), moment.gits.read(anchor.path)
+        then, now = read_then(moment.history, moment.place.root, anchor), moment.gits.read(standing.path)
         lines = follow_lines(then, now or b"", lines)
-        return _take(context, moment, anchor._replace(lines=lines).name)
+        return _take(context, moment, anchor._replace(path=standing.path, lines=lines).name)
     return _take(context, moment, standing.now or anchor.name)
 
 
@@ -135,7 +135,7 @@ def _take_lines(moment: Moment, local: Local, path: str, lines: Lines) -> Anchor
     data = moment.gits.read(path)
     if data is None or find_text(data) is None:
         raise InvalidInput(f"{path!r} is not a text, so it does not have lines. {_NOTHING}", hint=f"Name it as {path}")
-    count = spans.count_lines(data)
+    count = Text(data).count
     if not 1 <= lines[0] <= lines[1] <= count:
         raise InvalidInput(f"{path!r} has {count} lines, and lines {lines[0]}-{lines[1]} were named. {_NOTHING}")
     span = spans.measure(data, lines)
@@ -181,7 +181,7 @@ def follow_lines(then: bytes | None, now: bytes, lines: Lines) -> Lines:
                 first = c + (lines[0] - 1 - a) * (name == "equal")
             if a < lines[1] <= b:
                 last = c + (lines[1] - a) if name == "equal" else d
-    count = spans.count_lines(now)
+    count = Text(now).count
     first = min(first, count - 1)
     return first + 1, min(max(last, first + 1), count)
 

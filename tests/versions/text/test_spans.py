@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from memlake.versions.text import spans
+from memlake.versions.text.spans import Text
 
 TEXT = b"import os\n\ndef read(path):\n    with open(path) as file:\n        return file.read()\n\nprint(read('a'))\n"
 
 
 def find(after: bytes, before: bytes = TEXT, lines: tuple[int, int] = (3, 5)) -> tuple[int, int] | None:
-    return spans.find(after, spans.measure(before, lines), lines)
+    return spans.find(Text(after), spans.measure(before, lines), lines)
 
 
 def test_a_passage_is_where_it_was_whatever_happens_below_it() -> None:
@@ -59,9 +60,9 @@ def test_blank_lines_are_never_the_ends_of_a_passage() -> None:
 
 def test_nothing_but_whitespace_is_no_passage() -> None:
     span = spans.measure(TEXT, (2, 2))
-    assert span.length == 0 and spans.find(TEXT, span, (2, 2)) is None
+    assert span.length == 0 and spans.find(Text(TEXT), span, (2, 2)) is None
 
 
 @pytest.mark.parametrize(("data", "count"), [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\n\nb", 3)])
 def test_lines_are_counted_as_an_editor_does(data: bytes, count: int) -> None:
-    assert spans.count_lines(data) == count
+    assert Text(data).count == count
