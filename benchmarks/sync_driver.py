@@ -118,9 +118,13 @@ def make_paths(repo: str, remote: str) -> None:
     sync_paths.make(repo, remote, int(sys.argv[4]), int(sys.argv[5]))
 
 
+def add_large(repo: str, remote: str) -> None:
+    sync_paths.add_large(repo, remote, int(sys.argv[4]), int(sys.argv[5]))
+
+
 VERBS: dict[str, Callable[[str, str], None]] = {
     "push": push, "fetch": fetch, "clone": clone, "search": search, "kill": push_until_killed, "often": push_often,
-    "make": make_paths, "clone-none": sync_paths.clone_without_content, "look": sync_paths.look,
+    "make": make_paths, "large": add_large, "clone-none": sync_paths.clone_without_content, "look": sync_paths.look,
     "add": sync_paths.add_one,
 }  # fmt: skip
 

@@ -676,6 +676,16 @@ def test_neighbouring_ranges_are_one_request(server: Server, proxy: Proxy, make_
     assert proxy.seen == ["GET", "GET"]
 
 
+def test_a_put_that_was_answered_is_one_request_and_one_of_a_taken_name_looks(
+    server: Server, proxy: Proxy, make_file: MakeFile
+) -> None:
+    bucket = s3(server.bucket().url, proxy.endpoint)
+    bucket.put("one", make_file(b"1234"))
+    assert proxy.seen == ["PUT"]
+    bucket.put("one", make_file(b"1234"))
+    assert proxy.seen == ["PUT", "PUT", "HEAD"]
+
+
 @pytest.mark.parametrize("retries", [0, 2])
 def test_a_put_whose_answer_is_lost_is_found_to_be_done(
     server: Server, proxy: Proxy, make_file: MakeFile, retries: int

@@ -234,7 +234,7 @@ def test_rows_are_listed_newest_first_without_words(index: Index) -> None:
     assert [int.from_bytes(one.key, "big") for one in listed] == [5, 3]
 
 
-@pytest.mark.parametrize("largest", [1 << 18, 40])
+@pytest.mark.parametrize("largest", [1 << 17, 40])
 def test_many_folds_and_merges_lose_no_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, largest: int) -> None:
     monkeypatch.setattr(segments, "FRESH", 8)
     monkeypatch.setattr(segments, "LARGEST", largest)

@@ -38,7 +38,7 @@ Postings = tuple[Array, Array]  # the rows (counted from the first of a block) t
 COLUMNS = ("session", "created", "importance", "expires", "from_seq", "to_seq")
 SMALL = 4 << 20  # bytes up to which a segment is checked whole when it is opened: 3 ms
 FRESH = 2048  # fresh rows from which a fold is worth it
-LARGEST = 1 << 18  # rows up to which segments are merged: to merge more takes too much memory
+LARGEST = 1 << 17  # rows up to which segments are merged: to merge more takes too much memory
 GROWTH = 4  # a segment is merged with its neighbours while it is not this much smaller than them
 _RANGES = 16  # a merge sorts the postings in so many slices, to need little memory
 

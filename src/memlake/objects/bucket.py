@@ -65,8 +65,12 @@ class Bucket(Connection):
             return self._sync(name)
         failed: Unavailable | None = None
         for _attempt in range(_ATTEMPTS):
-            failed = self._send(name, file, size)
-            # Always look: a put whose answer was lost may be done, and one in parts may have met another writer's.
+            try:
+                if self._send(name, file, size):
+                    return self._sync(name)
+            except Unavailable as error:
+                failed = error
+            # A put whose answer was lost may be done, and one in parts may have met another writer's.
             if self._is_stored(name, size):
                 return self._sync(name)
         raise failed or Unavailable(f"{name} was deleted from {self.url} while being stored.", hint="Run it again.")
@@ -119,20 +123,18 @@ class Bucket(Connection):
         path = Path(self.store.prefix or "/") / name
         return path if path.is_file() else None
 
-    def _send(self, name: str, file: Path, size: int) -> Unavailable | None:
-        """Send the file; returns what went wrong. A name that is taken is not an error here.
+    def _send(self, name: str, file: Path, size: int) -> bool:
+        """Send the file; whether it is certain that the store has it as it is, so that nobody need look.
 
         A small file goes in one request with If-None-Match, which the store refuses if the name is taken. A large one
         goes in parts, which cannot be conditional everywhere, so the caller has looked before.
         """
         once: dict[str, Any] = {"mode": "create", "use_multipart": False}
         parts: dict[str, Any] = {"chunk_size": max(_PART, -(-size // _PARTS)), "max_concurrency": _SENDERS}
-        try:
-            with contextlib.suppress(AlreadyExists), self.request(name, missing="bucket"):
-                self.obstore.put(self.store, name, file, **(once if size <= WHOLE else parts))
-        except Unavailable as error:
-            return error
-        return None
+        with contextlib.suppress(AlreadyExists), self.request(name, missing="bucket"):
+            self.obstore.put(self.store, name, file, **(once if size <= WHOLE else parts))
+            return size <= WHOLE
+        return False
 
     def _is_stored(self, name: str, size: int) -> bool:
         with contextlib.suppress(NotFound):

@@ -11,7 +11,7 @@ from memlake.errors import Nothing
 from memlake.objects import disk
 from memlake.repo import Repo
 from memlake.versions.checkout import update
-from memlake.versions.sync import receive
+from memlake.versions.sync import receive, take_in
 from memlake.versions.sync.batch import Batch
 from tests.versions.sync.conftest import commit, files_of, heads, remember
 
@@ -108,6 +108,25 @@ def test_a_clone_reads_a_batch_of_memories_once_to_plan_and_once_to_take_it_in(
     monkeypatch.setattr(receive, "decode_batch", decode)
     ml.clone(tmp_path / "remote", tmp_path / "theirs").close()
     assert lanes.count(1) == 2
+
+
+def test_what_many_commits_name_is_looked_for_while_they_come(
+    ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(12):
+        commit(ours, f"more/{number}.txt", f"{number}\n".encode())
+    ours.push()
+    held, check = list[int](), take_in.Taker._check_named
+
+    def count(taker: take_in.Taker) -> None:
+        held.append(len(taker._sizes))
+        check(taker)
+
+    monkeypatch.setattr(take_in, "_MANY", 3)
+    monkeypatch.setattr(take_in.Taker, "_check_named", count)
+    with ml.clone(tmp_path / "remote", tmp_path / "theirs") as theirs:
+        assert heads(theirs) == heads(ours) and theirs.upkeep.fsck().ok
+    assert held.count(4) >= 3, "of commits with one file each no more than four are held"
 
 
 def test_a_clone_without_memories_shares_files_and_keeps_its_own_memories(ours: Repo, tmp_path: Path) -> None:

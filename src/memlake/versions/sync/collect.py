@@ -233,17 +233,15 @@ class _Collector:
         if self._commits or self._small or self._lists or self._parts:
             self._end_batch()
         self._add_deltas()
-        packs = self._plan_packs()
-        if packs or self._small:
-            # First, so that whoever reads the batches in order has them before a commit needs them.
-            heads = list[KeptBatch]()
-            for group in _split(packs) or [[]]:
-                told = [Pack(one.name, one.size, one.footer) for one in group]
-                batch = Batch(self._repo, self._mark, self._lane, (), () if heads else self._small, (), told)
-                heads.append(keep_batch(batch, self._folder, records=sum(one.records for one in group)))
-            self._batches[:0] = heads
-            self._total += sum(len(one.content) for one in self._small)
-            packs = [one._replace(footer=b"") for one in packs]  # the batches have them
+        # First, so that whoever reads the batches in order has them before a commit needs them.
+        heads, packs = list[KeptBatch](), list[PackToSend]()
+        for group in _split(self._plan_packs(), at_least_one=bool(self._small)):
+            told = [Pack(one.name, one.size, one.footer) for one in group]
+            batch = Batch(self._repo, self._mark, self._lane, (), () if heads else self._small, (), told)
+            heads.append(keep_batch(batch, self._folder, records=sum(one.records for one in group)))
+            packs += [one._replace(footer=b"") for one in group]  # the batches have them
+        self._batches[:0] = heads
+        self._total += sum(len(one.content) for one in self._small)
         parts = [part for batch in self._batches for part in batch.parts]
         return Sending(self._batches, packs, parts, self._seen, self._total)
 
@@ -325,51 +323,39 @@ class _Collector:
 
     # -- packs
 
-    def _plan_packs(self) -> list[PackToSend]:
-        """Packs of ours that go as they are, and new ones of the records of others."""
-        whole: list[PackToSend] = []
-        groups = _fill(self._list_loose(whole))
-        made = [_plan_pack(self._repo, group, self._mark) for group in groups]
-        return whole + made
-
-    def _list_loose(self, whole: list[PackToSend]) -> Iterator[tuple[str, Record]]:
-        """Records that go in packs that are made. `whole` is filled with the packs that go as they are."""
+    def _plan_packs(self) -> Iterator[PackToSend]:
+        """Packs of ours that go as they are, and new ones of the records of others. One at a time, because the footers
+        of a million objects take 60 MB."""
         # Asked now and not remembered: after a purge, an id may be another pack's.
         names = {row[0]: row[1] for row in object_tables.list_packs(self._history.db)}
-        place = self._objects.packs
+        place, group, size = self._objects.packs, list[tuple[str, Record]](), 0
         for id, picked in sorted(self._packed.items()):
             name = names[id]
             footer = read_footer_bytes(place, name)
             records, is_whole = picked.read(name, footer)
             if is_whole and not self._mark:
-                whole.append(PackToSend(name, place.size(name), footer, len(records)))
-            else:
-                yield from ((name, record) for record in records)
+                yield PackToSend(name, place.size(name), footer, len(records))
+                continue
+            for record in records:
+                if group and size + record.length > LIMIT // 2:
+                    yield _plan_pack(self._repo, group, self._mark)
+                    group, size = [], 0
+                group.append((name, record))
+                size += record.length + 128
+        if group:
+            yield _plan_pack(self._repo, group, self._mark)
 
 
-def _split(packs: Iterable[PackToSend]) -> list[list[PackToSend]]:
+def _split(packs: Iterable[PackToSend], *, at_least_one: bool) -> Iterator[list[PackToSend]]:
     """Packs in groups for a batch each, by the bytes of their footers."""
-    groups, size = list[list[PackToSend]](), _BATCH_BYTES + 1
+    group, size = list[PackToSend](), 0
     for pack in packs:
-        if size > _BATCH_BYTES:
-            groups.append([])
-            size = 0
-        groups[-1].append(pack)
+        group.append(pack)
         size += len(pack.footer)
-    return groups
-
-
-def _fill(records: Iterable[tuple[str, Record]]) -> Iterator[list[tuple[str, Record]]]:
-    """Records in groups that each make a pack."""
-    group: list[tuple[str, Record]] = []
-    size = 0
-    for name, record in records:
-        if group and size + record.length > LIMIT // 2:
+        if size > _BATCH_BYTES:
             yield group
-            group, size = [], 0
-        group.append((name, record))
-        size += record.length + 128
-    if group:
+            group, size, at_least_one = [], 0, False
+    if group or at_least_one:
         yield group
 
 

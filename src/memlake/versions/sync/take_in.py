@@ -24,6 +24,7 @@ from memlake.versions.trees import codec
 
 _SPAN = 8 << 20
 _GROUP = 4000
+_MANY = 50_000  # files that commits may name before they are looked for
 Item = TypeVar("Item")
 
 
@@ -37,6 +38,7 @@ class Taker:
         self._now = tick(self._db)
         self._named: set[bytes] = set()  # by commits and links, and not known yet to be here
         self._sizes: dict[bytes, int] = {}  # the same of files, as their entries say
+        self._most = _MANY
         self._lists: list[bytes] = []
         self._deltas: list[bytes] = []
         self.commits = self.objects = 0
@@ -163,6 +165,10 @@ class Taker:
                     self._note_size(bytes.fromhex(change.new.oid), change.new.size)
                 elif change.new is not None:
                     self._named.add(bytes.fromhex(change.new.oid))
+            if len(self._sizes) > self._most:  # a batch of few commits may name a million files
+                self._check_named()
+                self._history.nodes.forget()
+                self._most = len(self._sizes) + _MANY
 
     def _note_size(self, oid: bytes, size: int) -> None:
         if self._sizes.setdefault(oid, size) != size:
