@@ -24,7 +24,7 @@ from random import Random
 
 import peers
 from generate import WORDS, uuid7
-from measure import CommandFailed, Cost, Place, allocated, run
+from measure import NOTHING, CommandFailed, Cost, Place, allocated, run
 from sync_driver import HERE, PUSHERS, PUSHES, Answer, bucket_server, counts, measured, say
 
 import memlake as ml
@@ -36,6 +36,8 @@ from memlake.versions.history import refs, thin
 from memlake.versions.history.commits import WINDOW, Draft
 
 Row = list[str]
+Commands = tuple[list[str], list[str], str, str]  # that begin a repo, record what is in it, push it and bring it back
+DVC_FILES = 10_000  # DVC takes very long for more
 
 # -- rows
 
@@ -116,52 +118,62 @@ def write_small(folder: Path, count: int) -> None:
 
 def rows_of_peers(work: Path, place: Place, count: int, mib: int, cache: Path | None) -> Iterable[Row]:
     """The same small files, and the same change of a large one, with git and DVC and a folder as the remote."""
-    small = [["git init -q -b main", "git add .", "git commit -qm all"], "git push -q {remote} main"]
+    keep = ["git add -A", "git commit -qm all"]
     if shutil.which("git"):
-        yield from _peer("git", work, place, count, small, "git clone -q {remote} {clone}")
+        begin = ["git init -q --bare -b main {folder}", "git init -q -b main"]
+        git = begin, keep, "git push -q {remote} main", "git clone -q {remote} {clone}"
+        yield from _peer("git", work, place, count, git)
+        yield _peer_large("git", work, place, mib, git)
     if cache is not None and (dvc := peers.dvc(cache)) is not None:
         place = replace(place, env={**place.env, "PATH": f"{cache / 'dvc/bin'}:{place.env['PATH']}"})
-        setup = [*dvc.verbs["init"], "dvc remote add -q -d origin {folder}", "dvc add -q data", "git add -A",
-                 "git commit -qm all"]  # fmt: skip
-        yield from _peer(f"DVC {dvc.version}", work, place, count, [setup, "dvc push -q"], "dvc pull -q -f")
-        yield _dvc_large(work, place, mib, dvc)
+        begin = [*dvc.verbs["init"], "mkdir {folder}", "dvc remote add -q -d origin {folder}"]
+        commands = begin, ["dvc add -q {what}", *keep], "dvc push -q", "dvc pull -q -f"
+        yield from _peer(f"DVC {dvc.version}", work, place, min(count, DVC_FILES), commands)
+        yield _peer_large(f"DVC {dvc.version}", work, place, mib, commands)
 
 
-def _peer(name: str, work: Path, place: Place, count: int, commands: list[list[str] | str], get: str) -> Iterable[Row]:
+def _peer(name: str, work: Path, place: Place, count: int, commands: Commands) -> Iterable[Row]:
+    begin, record, put, get = commands
     folder, bare = work / f"{name[:3]}", work / f"{name[:3]}.remote"
+    words = {"remote": f"file://{bare}", "folder": bare, "clone": f"{folder}.clone", "what": "data"}
+    at = place.at(folder)
+    _run_all(begin, at, words)
     write_small(folder, count)
-    at, words = place.at(folder), {"remote": f"file://{bare}", "folder": str(bare), "clone": f"{folder}.clone"}
-    run(["git", "init", "-q", "--bare", "-b", "main", str(bare)], place) if name == "git" else bare.mkdir()
-    for command in commands[0]:
-        run(shlex.split(command.format(**words)), at)
-    put = run(shlex.split(str(commands[1]).format(**words)), at)
-    yield _peer_line(f"{name}, folder: push {count:,} files of 300 bytes", put, bare)
+    _run_all(record, at, words)
+    yield _peer_line(f"{name}, folder: push {count:,} files of 300 bytes", _run_all([put], at, words), bare)
     if name != "git":
         shutil.rmtree(folder / ".dvc/cache")
         shutil.rmtree(folder / "data")
-    yield _peer_line(f"{name}, folder: bring them back", run(shlex.split(get.format(**words)), at), bare)
+    yield _peer_line(f"{name}, folder: bring them back", _run_all([get], at, words), bare)
 
 
-def _dvc_large(work: Path, place: Place, mib: int, dvc: peers.Tool) -> Row:
+def _peer_large(name: str, work: Path, place: Place, mib: int, commands: Commands) -> Row:
     """1 % of a large file is overwritten and pushed."""
-    random, folder, remote = Random(3), work / "dvc.large", work / "dvc.large.remote"
-    at = place.at(folder)
-    remote.mkdir()
-    for command in (*dvc.verbs["init"], f"dvc remote add -q -d origin {remote}"):
-        run(shlex.split(command), at)
+    begin, record, put, _ = commands
+    random, folder, bare = Random(3), work / f"{name[:3]}.large", work / f"{name[:3]}.large.remote"
+    at, words = place.at(folder), {"remote": f"file://{bare}", "folder": bare, "what": "big.bin"}
+    _run_all(begin, at, words)
     with (folder / "big.bin").open("wb") as file:
         for _ in range(mib):
             file.write(random.randbytes(1 << 20))
-    for command in ("dvc add -q big.bin", "dvc push -q"):
-        run(shlex.split(command), at)
-    before = allocated(remote)
+    _run_all([*record, put], at, words)
+    before = allocated(bare)
     with (folder / "big.bin").open("r+b") as file:
+        file.seek((mib << 20) // 3)
         file.write(random.randbytes((mib << 20) // 100))
-    run(["dvc", "add", "-q", "big.bin"], at)
-    cost = run(["dvc", "push", "-q"], at)
-    sent = allocated(remote) - before
+    _run_all(record, at, words)
+    cost = _run_all([put], at, words)
+    sent = allocated(bare) - before
     figures = f"{cost.cpu:.1f} s, {cost.rss / 2**20:.0f} MB, {sent / 2**20:.1f} MB more there"
-    return [f"{dvc.name} {dvc.version}, folder: push 1 % of a file of {mib:,} MiB", figures, "-", "-"]
+    return [f"{name}, folder: push 1 % of a file of {mib:,} MiB", figures, "-", "-"]
+
+
+def _run_all(commands: Iterable[str], place: Place, words: dict[str, object]) -> Cost:
+    """Run commands one after another; returns what the last one cost."""
+    cost = NOTHING
+    for command in commands:
+        cost = run(shlex.split(command.format(**words)), place)
+    return cost
 
 
 def _peer_line(work: str, cost: Cost, remote: Path) -> Row:

@@ -13,6 +13,7 @@ import pytest
 
 import memlake as ml
 from memlake.cli.main import main
+from memlake.objects import tables
 from memlake.repo import Repo
 from memlake.versions.sync import partial
 from tests.versions.sync.conftest import commit, heads, put
@@ -65,6 +66,20 @@ def brought(monkeypatch: pytest.MonkeyPatch) -> Brought:
 
 def _is_here(repo: Repo, path: str) -> bool:
     return os.path.lexists(Path(repo.root) / path)
+
+
+def test_to_ask_which_of_some_objects_are_away_does_not_read_all_that_are(
+    partly: Partly, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A clone of a million paths asks for a few thousand at a time: each would read the million."""
+    db, asked = partly()._history.db, list[tuple[str, tuple[object, ...]]]()
+    some = [row[0] for row in db.rows("SELECT oid FROM object WHERE form = 7 LIMIT 3")]
+    assert len(some) == 3
+    rows = db.rows
+    monkeypatch.setattr(db, "rows", lambda sql, args=(): asked.append((sql, args)) or rows(sql, args))
+    assert {row[0] for row in tables.list_away(db, some)} == set(some)
+    ((sql, args),) = asked
+    assert "object_away" not in str(rows(f"EXPLAIN QUERY PLAN {sql}", args))
 
 
 def test_a_clone_without_content_is_clean_and_says_how_many_files_are_away(partly: Partly, brought: Brought) -> None:
