@@ -148,6 +148,15 @@ def test_what_cannot_be_found_is_refused_and_nothing_is_stored(memories: Memorie
     assert memories.stats().memories == 0
 
 
+def test_lineage_and_taking_back_follow_what_memories_rest_on(repo: Repo) -> None:
+    memories = repo.memories()
+    first = remember(memories, "Ports stand in api.py", "api.py:10-12")
+    second = remember(memories, "So port 80 is taken", first)
+    edges = {(edge.source, edge.target) for edge in repo.lineage("api.py").edges}
+    assert {target for _, target in edges} >= {f"memory:{first}", f"memory:{second}"}
+    assert (f"memory:{first}", f"memory:{second}") in edges
+
+
 # -- closures over graphs ---------------------------------------------------------------------
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memlake.memories import record
+from memlake.memories.anchors import COMMIT, FILE, TENSOR
 from memlake.memories.kind import MEMORY
 from memlake.memories.record import Memory
 from memlake.named_tuple import NamedTuple
@@ -80,7 +81,9 @@ def _add_memory(graph: Graph, memory: Memory) -> str:
 
 
 def list_named(memory: Memory) -> Iterator[str]:
-    """What a memory has as its source or in its metadata, word for word: it may name something else."""
+    """What a memory rests on by its own word, then its source and what its metadata say: it may name something else."""
+    for use in memory.uses:
+        yield use.path if use.kind in (FILE, TENSOR) else use.oid if use.kind == COMMIT else use.name
     if origin := record.cut_kind(memory.source):
         yield origin
     yield from _list_texts(memory.metadata)
