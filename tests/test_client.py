@@ -91,3 +91,15 @@ def test_an_agent_serves_one_user_and_never_corrects_what_it_knows_of_another(fo
         assert sorted(hit["content"][-4:] for hit in alex.search_memory("phone number")) == ["1111", "4444"]
         assert [hit["user_id"] for hit in alex.search_memory("phone number", user_id="bob")] == ["bob"]
         assert len(alex.search_memory("phone number", user_id="*")) == 3
+
+
+def test_an_agent_learns_what_became_of_what_its_memories_rest_on(folder: Path) -> None:
+    (folder / "api.py").write_text("port = 80\n")
+    with Agent(folder, agent_id="a") as agent:
+        known = agent.store_memory("The server port is 80", uses=["api.py"])
+        assert agent.search_memory("port")[0]["standing"] == "fresh"
+        (folder / "api.py").write_text("port = 81\n")
+        assert agent.get_memory(known)["because"] == ["api.py changed"]
+        assert [one.memory.memory_id for one in agent.doubts()] == [known]
+        agent.settle(known)
+        assert agent.doubts() == []

@@ -73,6 +73,7 @@ PARTS = {
         "random operations beside a plain model",
         (
             "tests/properties",
+            "tests/memories/test_standing.py",
             "tests/rows/test_compare.py",
             "tests/dataset/test_chain_laws.py",
             "tests/dataset/expressions/test_laws.py",

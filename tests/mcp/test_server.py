@@ -116,6 +116,26 @@ def test_the_lean_profile_has_five_words_and_takes_the_names_of_every_family(fol
     talk(folder, said, profile="lean")
 
 
+def test_what_a_memory_rests_on_is_named_judged_and_settled(folder: Path) -> None:
+    (folder / "api.py").write_text("port = 80\n")
+
+    async def said(client: Client) -> None:
+        added = await call(client, "remember", content="The server port is 80", uses=["api.py:1"])
+        (hit,) = (await call(client, "recall", query="server port"))["results"]
+        assert (hit["uses"], hit["standing"], "because" in hit) == (["api.py:1-1"], "fresh", False)
+        (folder / "api.py").write_text("port = 81\n")
+        (hit,) = (await call(client, "recall", query="server port"))["results"]
+        assert (hit["standing"], hit["because"]) == ("changed", ["api.py:1-1 changed"])
+        (one,) = (await call(client, "memory_doubt"))["results"]
+        assert (one["id"], one["because"]) == (added["id"], ["api.py:1-1 changed"])
+        assert (await call(client, "memory_doubt", settle=[added["id"]]))["settled"] == [added["id"]]
+        assert (await call(client, "memory_doubt"))["results"] == []
+        wrong = await fails(client, "store_memory", content="x", uses=["nothing.py"])
+        assert "'nothing.py' is not a file" in wrong and "Nothing was stored" in wrong
+
+    talk(folder, said)
+
+
 def test_the_full_profile_adds_history_and_branches() -> None:
     assert set(list_tools("full")) - set(list_tools("memory")) == {
         "memory_history", "memory_diff", "memory_log", "memory_doubt", "branch_create", "branch_list", "branch_merge",

@@ -76,6 +76,23 @@ def test_what_is_contradicted_is_missed_less(memories: Memories, set_clock: SetC
     assert not second.contradicted and first.score > second.score
 
 
+def test_what_rests_on_a_change_is_missed_less(
+    memories: Memories, set_clock: SetClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path / "repo")
+    (tmp_path / "repo/api.py").write_text("port = 80\n")
+    memories.store(Draft("The port is 80", uses=["api.py"], importance=0.5))
+    memories.store(Draft("The host is called a"))
+    (tmp_path / "repo/api.py").write_text("port = 81\n")
+    set_clock(100 * DAY)
+    first, second = memories.stale(Rule())
+    assert (first.memory.content, first.in_doubt, first.contradicted) == ("The port is 80", True, False)
+    assert not second.in_doubt and first.score > second.score
+    set_clock(0)
+    memories.update(first.memory.memory_id, Draft("x", importance=0.9), changed=["importance"])
+    assert [one.why for one in memories.suggest_importance(Rule())] == ["what it rests on changed"]
+
+
 # -- importance
 
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         state,
         stats,
         take_anchors,
+        take_files,
         timeline,
         transfer,
         upkeep,
@@ -47,6 +48,6 @@ __all__ = [
     "anchors", "branch_expiry", "branches", "check_index", "conflicts", "context", "doubt", "embedders", "forget",
     "hook_search", "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
     "record", "redact", "remember", "rerankers", "resources", "revert", "review", "rules",
-    "search", "standing", "state", "stats", "take_anchors", "timeline", "transfer", "upkeep", "why",
+    "search", "standing", "state", "stats", "take_anchors", "take_files", "timeline", "transfer", "upkeep", "why",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from memlake.errors import InvalidInput, NotFound, Nothing
-from memlake.memories import anchors, search, standing, store, take_anchors
+from memlake.memories import anchors, search, standing, store, take_anchors, take_files
 from memlake.memories.anchored_files import read_then
 from memlake.memories.anchors import CHANGED, FILE, FRESH, GONE, MEMORY, Anchor, Standing
 from memlake.memories.context import MemoryContext
@@ -22,6 +22,7 @@ from memlake.versions.history.times import parse_time
 from memlake.versions.text import unified
 from memlake.versions.text.lines import find_text, split_lines
 
+EPISODE = "episode"
 _ALL = 100_000  # memories, where a list has no end of its own
 _PASSES = 2  # what changed and is in doubt itself is taken again twice
 
@@ -83,9 +84,12 @@ def judge(context: MemoryContext, memories: Iterable[Memory], as_of: str | None 
 
 
 def list_doubts(context: MemoryContext, project: str | None = None) -> list[Doubt]:
-    """Everything in doubt: what rests on a change itself first, then what rests on that; of one project, if given."""
+    """Everything in doubt: what rests on a change itself first, then what rests on that; of one project, if given.
+
+    An episode tells what happened once, which no change makes false.
+    """
     asked = Query(limit=_ALL, anchored=True, project=context.choose_projects(project))
-    memories = search.list_memories(context, asked)
+    memories = [memory for memory in search.list_memories(context, asked) if memory.memory_type != EPISODE]
     return sorted(find_doubts(context, memories), key=lambda one: one.is_inherited)
 
 
@@ -149,7 +153,7 @@ def _compare(moment: Moment, one: Standing) -> UseChange:
         then, now = read_then(moment.history, moment.place.root, anchor), moment.ours.read(one.path)
         old, new = (None if data is None else find_text(data) for data in (then, now))
         if old and new and anchor.lines:
-            again = take_anchors.follow_lines(then, now or b"", anchor.lines)
+            again = take_files.follow_lines(then, now or b"", anchor.lines)
             old, new = ("".join(split_lines(text)[a - 1 : b]) for text, (a, b) in ((old, anchor.lines), (new, again)))
     else:
         return UseChange(one, note=one.sentence)

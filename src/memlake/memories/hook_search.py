@@ -9,7 +9,9 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from memlake import memories as later  # what only memories that rest on something need
 from memlake import projects
 from memlake.defaults import Settings
 from memlake.errors import Error, NotFound, Purged
@@ -18,6 +20,7 @@ from memlake.index.light_search import Glance, Seen
 from memlake.index.rows import Shown
 from memlake.index.terms import mark, query_words, says_nothing
 from memlake.memories import index_sync, record
+from memlake.memories.anchors import IN_DOUBT, Anchor, Formats
 from memlake.memories.kind import memory_path
 from memlake.memories.record import Memory
 from memlake.objects import layout
@@ -27,6 +30,9 @@ from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import write
 from memlake.versions.verbs.write import Request
+
+if TYPE_CHECKING:
+    from memlake.memories.standing import Moment
 
 _BEHIND = 64  # commits the index may be behind for it to be brought up here
 _FEWEST = 2  # words that a prompt is looked up by: "yes" and "commit" match what nobody asked about
@@ -62,9 +68,10 @@ class Narrow:
         *,
         place: Place,
         fork: Callable[[], str] | None = None,
+        read_rows: Callable[[bytes], str] = lambda _: "",
     ) -> None:
         self._here, self.settings, self.branch, self.place = here, settings, branch, place
-        self._fork = fork
+        self._fork, self._formats = fork, Formats(read_rows=read_rows)
         self._org = settings.memory_org
         self._known: dict[bytes, Memory] = {}  # by oid, of what was looked at
         self._folder = folder / "index"
@@ -117,6 +124,26 @@ class Narrow:
         paths = [memory_path(self._here.history, memory.agent_id, memory.memory_id) for memory in memories]
         made = write.write(self._here, Request(dict.fromkeys(paths), message, self.branch, self._here.author), None)
         return self.branch, made.oid
+
+    # -- what memories rest on ----------------------------------------------------------------
+
+    def find_changed(self, memories: Sequence[Memory]) -> dict[str, str]:
+        """Why some of these memories are in doubt, by their ids. Large files and tensors are not looked at."""
+        if not any(memory.uses for memory in memories):
+            return {}
+        judged = later.standing.judge(self._now(), memories)
+        doubtful = {id: [one.sentence for one in each if one.word in IN_DOUBT] for id, each in judged.items()}
+        return {id: "; ".join(sentences) for id, sentences in doubtful.items() if sentences}
+
+    def anchor_files(self, paths: Iterable[str]) -> tuple[Anchor, ...]:
+        """Anchors of the files that a turn touched, for what is kept of it; what is not of the project is left out."""
+        return later.take_files.take_files(self._now(), self._here.local, paths)
+
+    def _now(self) -> Moment:
+        follows = self.settings.memory_follow_git
+        return later.standing.describe_now(
+            self._here, self.branch, self.place, self._formats, follows=follows, quick=True
+        )
 
     # -- what a session was given -------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from memlake import memories, projects, versions
 from memlake import repo as later
+from memlake.dataset.kind import read_rows
 from memlake.objects import layout
 from memlake.records import Entry
 from memlake.repo.open import AnyPath
@@ -42,7 +43,7 @@ def open_narrow(repo: Repo, *, everywhere: bool = False) -> Narrow:
     place = projects.NOWHERE if everywhere else repo._place()
     fork = repo._fork(repo._find_followed())
     return memories.hook_search.Narrow(
-        repo._look(), repo.dir, repo._settings, repo._memory_branch(), place=place, fork=fork
+        repo._look(), repo.dir, repo._settings, repo._memory_branch(), place=place, fork=fork, read_rows=read_rows
     )
 
 

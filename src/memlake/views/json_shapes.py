@@ -30,6 +30,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     diff --summarize  summary, sentences, model    DiffSummary, the same in sentences; `model` is null, or {words,
                                     problem} with the words as {who, text} or why there are none
     doctor      ok, checks          Check
+    doubt       doubts              {memory, because, uses}: why it is in doubt, and each thing that it rests on as
+                                    {name, kind, standing, now, why}; with --settle: settled, {memory, dropped}
     du          usage               Usage
     fsck        ok, report          FsckReport
     gc          report              GcReport
@@ -54,8 +56,10 @@ Every document is one object with `"schema_version": 1` and these keys:
     memory import     report        {stored, known, skipped, problems, warnings}
     memory log        commits       Commit
     memory ls         memories      memory; `memory stale` and `evict` with days and access_count
-    memory show       memory        memory with has_embedding, access_count, last_accessed, related, review
-    memory stats      stats         {memories, agents, types, categories, in_doubt, model, waiting, index_bytes, stale}
+    memory show       memory        memory with has_embedding, access_count, last_accessed, related, review, standing
+                                    (fresh, moved, changed, gone, unknown or null) and because
+    memory stats      stats         {memories, agents, types, categories, conflicts, in_doubt, model, waiting,
+                                    index_bytes, stale}
     metrics     commits             {commit, rev, time, date, author, subject, metrics, params, deltas, behind}: flat
                                     names, `deltas` to what the line recorded before; of several revs `rev` is the name,
                                     `deltas` are to the first, and the values are those of `behind` commits ago
@@ -65,7 +69,7 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     `other` is null or what the source has instead: {rev, commit, time, date, subject,
                                     metrics}
     rebuild     rebuilt             Rebuilt
-    recall      query, mode, notes, left_out, repo, hits    memory with similarity_score and why
+    recall      query, mode, notes, left_out, repo, hits    memory with similarity_score, why, standing and because
     reflog      moves               Move
     remember    memory_id, decision, rule, why, content, other_id, review, scores, dry_run, warnings,
                                     repo

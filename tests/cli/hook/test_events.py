@@ -429,3 +429,61 @@ def test_vectors_of_what_hooks_stored_are_made_by_a_command(run: Run, hook: Hook
 def test_a_hook_that_works_loads_nothing_that_only_a_failure_needs() -> None:
     code = "import sys, memlake.cli.hook.events; print({'memlake.secrets', 'socket', 'numpy'} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"
+
+
+# -- what memories rest on ------------------------------------------------------------------------
+
+
+def test_a_memory_whose_foundation_changed_is_marked(repo: Path, hook: Hook, run: Run) -> None:
+    (repo / "api.py").write_text("port = 80\nhost = 'a'\nuser = 'b'\n")
+    run("remember", "The server port stands in the api module", "--uses", "api.py:1")
+    run("remember", "The server host stands in the api module", "--uses", "api.py:2")
+    assert not any(
+        "in_doubt" in one for one in shown(hook("prompt", prompt="which server port stands there", session_id="a"))
+    )
+    (repo / "api.py").write_text("# new\nport = 81\nhost = 'a'\nuser = 'b'\n")
+    told = shown(hook("prompt", prompt="which server port and host stands there", session_id="b"))
+    assert {one["content"].split()[2]: one.get("in_doubt", "") for one in told} == {
+        "port": "api.py:1-1 changed",
+        "host": "",
+    }
+
+
+def test_what_is_kept_of_a_turn_rests_on_the_files_that_it_touched(repo: Path, hook: Hook, tmp_path: Path) -> None:
+    (repo / "api.py").write_text("port = 80\n")
+    (repo / "old.py").write_text("old = 1\n")
+    use = {"type": "tool_use", "name": "Edit", "input": {"file_path": str(repo / "api.py"), "old_string": "x"}}
+    before = {"type": "tool_use", "name": "Read", "input": {"file_path": str(repo / "old.py")}}
+    rows = [
+        {"message": {"role": "assistant", "content": [before]}},
+        {"message": {"role": "user", "content": "Move the server to port 80, please"}},
+        {"message": {"role": "assistant", "content": [use]}},
+        {"message": {"role": "user", "content": [{"type": "tool_result", "content": "ok"}]}},
+        {
+            "message": {
+                "role": "assistant",
+                "content": [{"type": "text", "text": "The server listens on port 80 from now on."}],
+            }
+        },
+    ]
+    transcript = tmp_path / "transcript.jsonl"
+    transcript.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    hook("stop", transcript_path=str(transcript), session_id="s")
+    (episode,) = episodes(repo)
+    assert (episode["uses"], episode["standing"]) == (["api.py"], "fresh")
+    (repo / "api.py").write_text("port = 81\n")
+    assert episodes(repo)[0]["standing"] == "changed"
+    with ml.open(repo) as opened:  # what happened is not false because a file went on
+        assert opened.memories().doubts() == []
+
+
+def test_files_of_a_turn_are_found_in_every_kind_of_transcript(tmp_path: Path) -> None:
+    transcript = tmp_path / "t.jsonl"
+    rows = [
+        {"type": "response_item", "payload": {"type": "function_call", "arguments": json.dumps({"path": "a.py"})}},
+        {"type": "gemini", "toolCalls": [{"args": {"absolute_path": "/p/b.py"}}]},
+        {"data": {"toolRequests": [{"arguments": {"filePath": "c.py", "depth": [[{"path": 7}]]}}]}},
+    ]
+    transcript.write_text("".join(json.dumps(row) + "\n" for row in rows) + "not json\n")
+    assert clients.list_touched(str(transcript)) == ["c.py", "/p/b.py", "a.py"]
+    assert clients.list_touched(None) == clients.list_touched(str(tmp_path / "none")) == []

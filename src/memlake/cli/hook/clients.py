@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 from memlake import config
@@ -17,6 +18,8 @@ from memlake.programs import HOOKED, PROGRAMS, Hooks, Program
 
 Given = Mapping[str, Any]
 LIMIT = 8 << 20  # bytes of input that are read
+_TOUCHED = 16  # files of a turn that are noted
+_FILES = frozenset(("file_path", "filePath", "notebook_path", "absolute_path", "path"))
 _TAIL = 512 << 10  # bytes of a transcript that are read, from its end
 _FIELDS = {
     "session_id": str, "cwd": str, "prompt": str, "last_assistant_message": str, "transcript_path": str,
@@ -77,15 +80,43 @@ def last_message(path: object) -> str | None:
 
 def list_backwards(path: object) -> Iterator[tuple[str, str]]:
     """Who said what, from the end of a transcript: lines of JSON, which each program shapes in its own way."""
+    for line in _read_lines(path):
+        speaker, text = _read_row(line)
+        if text:
+            yield speaker, text
+
+
+def _read_lines(path: object) -> Iterator[bytes]:
+    """The last lines of a transcript, from its end."""
     if not isinstance(path, str) or not os.path.isfile(path):
         return
     with open(path, "rb") as file:
         file.seek(max(os.path.getsize(path) - _TAIL, 0))
-        lines = file.read(_TAIL).splitlines()
-    for line in reversed(lines):
-        speaker, text = _read_row(line)
-        if text:
-            yield speaker, text
+        yield from reversed(file.read(_TAIL).splitlines())
+
+
+def list_touched(path: object) -> list[str]:
+    """The files that an agent's tools were given since the user said something, by the end of its transcript."""
+    touched: dict[str, None] = {}
+    for line in _read_lines(path):
+        if _read_row(line)[0] == "user" and _read_row(line)[1]:
+            break
+        with suppress(ValueError, RecursionError):
+            touched |= dict.fromkeys(_list_files(json.loads(line)))
+    return list(touched)[:_TOUCHED]
+
+
+def _list_files(value: Any) -> Iterator[str]:
+    """The paths that stand anywhere in a row under a name that tools have for a file."""
+    named = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, inner in named:
+        if isinstance(inner, str) and name in _FILES:
+            yield inner
+        elif isinstance(inner, str) and name == "arguments":  # of Codex, JSON as text
+            with suppress(ValueError):
+                yield from _list_files(json.loads(inner))
+        else:
+            yield from _list_files(inner)
 
 
 def _read_row(line: bytes) -> tuple[str, str]:

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -114,7 +114,8 @@ def session_start(given: Given, _agent: str) -> str:
         chosen = list(_take_fitting([*newest, *_read_personal("session-start", _newest_preferences)]))
         if narrow and given.get("session_id"):
             narrow.note_given(str(given["session_id"]), chosen, anew=True)
-    return _context(chosen)
+        changed = narrow.find_changed(chosen) if narrow else {}
+    return _context(chosen, changed)
 
 
 def subagent_start(given: Given, agent: str) -> str:
@@ -167,7 +168,8 @@ def prompt(given: Given, _agent: str) -> str:
         chosen = list(islice(_take_fitting([*stored, *said]), _MOST))
         if narrow and session and chosen:
             narrow.note_given(session, chosen)
-    return _context(chosen)
+        changed = narrow.find_changed(chosen) if narrow else {}
+    return _context(chosen, changed)
 
 
 @contextmanager
@@ -182,8 +184,9 @@ def _open_narrow() -> Iterator[Narrow | None]:
         yield narrow if narrow.settings.memory_enabled else None
 
 
-def _context(memories: Sequence[Memory]) -> str:
-    return "\n".join([_HEAD, *map(_line, memories)]) if memories else ""
+def _context(memories: Sequence[Memory], changed: Mapping[str, str]) -> str:
+    lines = (_line(memory, changed.get(memory.memory_id, "")) for memory in memories)
+    return "\n".join([_HEAD, *lines]) if memories else ""
 
 
 def _take_fitting(memories: Iterable[Memory]) -> Iterator[Memory]:
@@ -196,8 +199,8 @@ def _take_fitting(memories: Iterable[Memory]) -> Iterator[Memory]:
         yield memory
 
 
-def _line(memory: Memory) -> str:
-    """A memory as one line of JSON, with where it comes from and without what is empty."""
+def _line(memory: Memory, changed: str = "") -> str:
+    """A memory as one line of JSON, with where it comes from and why it is in doubt; without what is empty."""
     content = memory.content if len(memory.content) <= _SHOWN else f"{memory.content[:_SHOWN]}…"
     shape = {
         "content": content,
@@ -207,6 +210,7 @@ def _line(memory: Memory) -> str:
         "category": memory.category,
         "user": memory.user_id,
         "area": memory.area,
+        "in_doubt": changed[:_SHOWN],
         "id": memory.memory_id,
     }
     return json.dumps({name: value for name, value in shape.items() if value}, ensure_ascii=False)
@@ -230,7 +234,8 @@ def deposit(given: Given, agent: str) -> None:
     with open_for_memories() as repo:
         narrow = open_narrow(repo)
         if narrow.settings.memory_enabled:
-            narrow.deposit(_episode(_hide_secrets(text, narrow.settings.memory_secrets), given, agent))
+            episode = _episode(_hide_secrets(text, narrow.settings.memory_secrets), given, agent)
+            narrow.deposit(episode._replace(uses=narrow.anchor_files(clients.list_touched(path))))
 
 
 def _hide_secrets(text: str, how: str) -> str:
