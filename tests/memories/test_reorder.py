@@ -46,6 +46,15 @@ def test_a_long_turn_stands_before_a_short_one_of_the_same_words(memories: Memor
     assert find(memories, "wonderful harbour")[0].startswith("Ada: the harbour")
 
 
+def test_who_asks_when_gets_a_time_first(memories: Memories) -> None:
+    say(memories, "Ada: I adopted a puppy from the shelter last Tuesday", session="a")
+    say(
+        memories, "Ada: I adopted a puppy from the shelter quite happily", session="b"
+    )  # of equals the newer comes first
+    assert "Tuesday" in find(memories, "When did Ada adopt a puppy from the shelter?")[0]
+    assert "happily" in find(memories, "Where did Ada adopt a puppy? At the shelter?")[0]
+
+
 def test_a_name_in_a_script_without_gaps_is_found_inside_the_question() -> None:
     turns = {1: "小明\uff1a我养了一只狗", 2: "小红\uff1a我养了一只狗"}
     found = [Found(b"", b"", Scored(row, 1.0, words=1.0, evidence=Evidence(1.0, in_session=True))) for row in turns]

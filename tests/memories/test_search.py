@@ -155,14 +155,14 @@ def test_scores_fall_as_they_are_shown_and_ranks_do(memories: Memories) -> None:
 
 
 def test_a_neighbour_lifts_only_what_matches_by_itself(memories: Memories) -> None:
-    turns = ("Ada: we test with the python unit test framework", "Ada: python it is", "Ben: discount of 20% for Acme")
+    turns = ("Ada: python it is", "Ada: we test with the python unit test framework", "Ben: discount of 20% for Acme")
     memories.store_many([Draft(turn, session_id="s") for turn in turns])
     memories.store_many([Draft(fact) for fact in FACTS])
     told = {hit["content"] for hit in memories.search(Query("python unit test framework"))}
     assert told == {turns[0], turns[1]}
     memories.store(Draft("The parser reads python", session_id="other"))
     lifted = {hit["content"]: hit["similarity_score"] for hit in memories.search(Query("python unit test framework"))}
-    assert turns[1] in lifted and "The parser reads python" not in lifted  # the same word, and nobody beside it
+    assert turns[0] in lifted and "The parser reads python" not in lifted  # the same word, and nobody beside it
 
 
 @needs_model
