@@ -16,7 +16,8 @@ import pytest
 
 import memlake as ml
 from memlake import config
-from memlake.cli.hook import clients, events
+from memlake.cli.hook import clients, events, keep
+from memlake.cli.hook.log_file import log
 from memlake.memories.memories import Draft
 from memlake.memories.search import Query
 from memlake.repo import open_narrow
@@ -309,7 +310,7 @@ def test_an_index_far_behind_is_left_alone(repo: Path, hook: Hook, run: Run) -> 
     with ml.open(repo) as opened:
         narrow = open_narrow(opened)
         for n in range(70):
-            narrow.deposit(events._episode(f"Message {n} of the staging cluster", {"session_id": "s"}, "claude"))
+            narrow.deposit(keep._episode(f"Message {n} of the staging cluster", {"session_id": "s"}, "claude"))
     assert hook("prompt", prompt="staging cluster") == ""
     run("recall", "staging")  # brings it up
     assert len(shown(hook("prompt", prompt="staging cluster"))) == 3
@@ -353,7 +354,7 @@ def test_hooks_cost_little_more_than_opening_the_repo(repo: Path, process: Proce
 
 def test_the_log_of_hooks_holds_no_secret(hook: Hook, repo: Path) -> None:
     hook("prompt", prompt="x" * 10)
-    events.log("stop", "postgresql://app:S3cr3tPass@db failed; curl -u admin:S3cr3tPass https://host/")
+    log("stop", "postgresql://app:S3cr3tPass@db failed; curl -u admin:S3cr3tPass https://host/")
     text = (repo / ".memlake/hooks.log").read_text()
     assert "S3cr3tPass" not in text and text.count("[redacted: ") == 2
 

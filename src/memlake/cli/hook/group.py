@@ -13,6 +13,7 @@ import click
 
 from memlake import config, dotfiles, programs, projects
 from memlake.cli.hook import events
+from memlake.cli.hook.log_file import log
 from memlake.dotfiles import Change, Plan
 from memlake.errors import InvalidInput, Nothing
 from memlake.programs import HOOKED, Hooks
@@ -46,7 +47,7 @@ class _Events(click.Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         """An event that we do not know must not be an error to an agent that gives it, but to a person who types it."""
         if self.get_command(ctx, args[0]) is None and "--client" in args and not sys.stdin.isatty():
-            events.log(args[0], "this event is not known, so nothing was told or kept.")
+            log(args[0], "this event is not known, so nothing was told or kept.")
             ctx.exit(0)
         return super().resolve_command(ctx, args)
 
