@@ -74,6 +74,7 @@ PARTS = {
         (
             "tests/properties",
             "tests/memories/test_standing.py",
+            "tests/versions/sync/test_archive.py",
             "tests/rows/test_compare.py",
             "tests/dataset/test_chain_laws.py",
             "tests/dataset/expressions/test_laws.py",
