@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
-from memlake import config
+from memlake import config, integrations
 from memlake.calls import refuse_unknown
 from memlake.errors import NotFound, Unavailable
 from memlake.memories.memories import Draft
@@ -28,6 +28,7 @@ from memlake.objects.layout import new_id
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
+    from memlake.memories.check_rot import RotReport
     from memlake.memories.doubt import Doubt, Settled
     from memlake.memories.record import Outcome
     from memlake.memories.revert import Taken
@@ -192,6 +193,16 @@ class Agent:
         """
         refuse_unknown("revert", written, Choice._fields)
         return self.memories.revert(Choice(**written), dry_run=dry_run)
+
+    def check(self, path: str | Path | None = None, *, format: str = "auto") -> RotReport:  # noqa: A002
+        """What is rotten in the memories here, or in what another program keeps at `path`. Changes nothing.
+
+        Duplicates, contradictions, loops, what instruction files say too, secrets, orders to the reader, dead paths.
+        """
+        items = None if path is None else integrations.read_memories.read_memories(path, format=format, skip_bad=True)
+        is_instructions = items is not None and items.format == "instructions"
+        root = self.memories.context.place.root
+        return self.memories.check(items, () if is_instructions else integrations.read_memories.read_instructions(root))
 
     def doubts(self) -> list[Doubt]:
         """Memories that rest, through however many others, on something that changed."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import IO, Any
 
@@ -56,6 +57,16 @@ def read_memories(source: AnyPath | IO[Any], *, format: str = "auto", skip_bad: 
     given = Given(source)
     with disk.named_errors(f"reading {given.name}"):
         return Reading(given, _choose_format(given, format), skip_bad=skip_bad)
+
+
+def read_instructions(root: AnyPath) -> list[Item]:
+    """The points of a project's instruction files; none where there are too many files to look through."""
+    if not str(root) or not os.path.isdir(root):
+        return []
+    try:
+        return list(Reading(Given(root), coding_agents.INSTRUCTIONS, skip_bad=True))
+    except InvalidInput:
+        return []
 
 
 def _choose_format(given: Given, name: str) -> Format:

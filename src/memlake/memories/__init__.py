@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         branch_expiry,
         branches,
         check_index,
+        check_rot,
         conflicts,
         context,
         doubt,
@@ -45,8 +46,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "anchors", "branch_expiry", "branches", "check_index", "conflicts", "context", "doubt", "embedders", "forget",
-    "hook_search", "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
+    "anchors", "branch_expiry", "branches", "check_index", "check_rot", "conflicts", "context", "doubt", "embedders",
+    "forget", "hook_search", "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
     "record", "redact", "remember", "rerankers", "resources", "revert", "review", "rules",
     "search", "standing", "state", "stats", "take_anchors", "take_files", "timeline", "transfer", "upkeep", "why",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import tempfile
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,7 @@ from memlake.versions.history import refs
 
 if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
+    from memlake.memories.check_rot import RotReport
     from memlake.memories.doubt import Doubt, Settled, UseChange
     from memlake.memories.import_records import Item, Planned
     from memlake.memories.revert import Choice, Taken
@@ -143,6 +144,10 @@ class Memories:
         if planned.all:
             self.shared.wake()
         return planned
+
+    def plan_import(self, items: Sequence[Item]) -> Planned:
+        """What `import_many` would do."""
+        return later.import_records.plan(self.context, items)
 
     def update(self, memory_id: str, draft: Draft, *, changed: Collection[str]) -> Updated:
         """Change some fields of a memory (named in `changed`); its earlier content stays in its history."""
@@ -292,6 +297,17 @@ class Memories:
     def list_unmerged(self) -> list[Met]:
         """What a merge in this checkout waits for: memories without a choice."""
         return later.conflicts.list_waiting(self.context)
+
+    def check(
+        self, items: Iterable[Item] | None = None, instructions: Iterable[Item] = (), *, project: str | None = None
+    ) -> RotReport:
+        """What is rotten in the memories here, or in items that were read from elsewhere. Changes nothing.
+
+        `instructions` are the points of the project's instruction files.
+        """
+        if items is None:
+            return later.check_rot.check_memories(self.context, instructions, project=project)
+        return later.check_rot.check_items(self.context, items, instructions)
 
     def stale(self, rule: Rule) -> list[Age]:
         return later.upkeep.list_stale(self.context, self._readers(), rule)

@@ -84,6 +84,11 @@ def guard_memory(memory: Memory, how: str) -> tuple[Memory, tuple[str, ...]]:
     return made, (*said, *beside, *filed)
 
 
+def join_filing(memory: Memory) -> str:
+    """All texts that a memory has beside its content, each under its name, for one search through them."""
+    return _APART.join(_list_texts({**memory.metadata, "tags": list(memory.tags)}, ""))
+
+
 def _describe_secrets(found: Iterable[Secret]) -> str:
     """The rules that fired, in words."""
     counts = Counter(secret.rule for secret in found)

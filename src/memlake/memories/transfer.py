@@ -61,8 +61,8 @@ class Source(Iterator[Item]):
             self.problems.append(problem)
 
 
-def load_items(memories: Memories, items: Iterable[Item]) -> Report:
-    """Store items in batches, a commit each, with the ids and times they have.
+def load_items(memories: Memories, items: Iterable[Item], *, dry_run: bool = False) -> Report:
+    """Store items in batches, a commit each, with the ids and times they have; `dry_run` only counts them.
 
     A text that differs from ours replaces it where it follows from ours; else both are kept, and contradict each other.
     """
@@ -75,7 +75,7 @@ def load_items(memories: Memories, items: Iterable[Item]) -> Report:
         if not batch:
             break
         for part in _split_by_id(batch):
-            planned = _store_part(memories, part)
+            planned = memories.plan_import(part) if dry_run else _store_part(memories, part)
             warnings.add((item.memory for item in planned.all), secrets)
             counts.update(stored=len(planned.new), updated=len(planned.newer), conflicts=len(planned.differing))
             counts.update(known=len(part) - len(planned.all))

@@ -46,6 +46,8 @@ Every document is one object with `"schema_version": 1` and these keys:
                                     the Move it was found by
     ls          entries             Entry and its path; `media` only with -l
     ls-files    files               Entry and its path; of untracked files only the path
+    memory check      ok, rot       {checked, counts, lines, skipped, problems}: kind -> number; a line is {kind,
+                                    memory_id, where, text, why, other}, `other` null or {memory_id, where, text}
     memory conflicts  conflicts     {new, old, rule, why}, the two as memories; theirs and ours of a merge that waits;
                                     with --decided: decided,
                                     {memory_id, decision, rule, unsure, new, old, version, time, date, author}
@@ -53,7 +55,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     memory blame      fields        {field, value, commit, time, date, author, message}
     memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until, ended,
                                     ended_by, reason}: ended replaced, forgotten, purged or ""
-    memory import     report        {stored, known, skipped, problems, warnings}
+    memory import     report        {stored, known, skipped, problems, warnings}; dry_run; with --clean left_out, the
+                                    lines of memory check
     memory log        commits       Commit
     memory ls         memories      memory; `memory stale` and `evict` with days and access_count
     memory show       memory        memory with has_embedding, access_count, last_accessed, related, review, standing

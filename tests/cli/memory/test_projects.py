@@ -47,8 +47,7 @@ def hook(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) ->
     def called(folder: Path, event: str, **given: Any) -> list[str]:
         capsys.readouterr()
         monkeypatch.chdir(folder)
-        told = events.EVENTS[event]({"cwd": str(folder), **given}, "claude")
-        text = told["hookSpecificOutput"]["additionalContext"] if told else ""
+        text = events.EVENTS[event]({"cwd": str(folder), **given}, "claude") or ""
         return [json.loads(line)["content"] for line in text.splitlines()[1:]]
 
     return called

@@ -9,7 +9,7 @@ import click
 
 from memlake import memories as parts
 from memlake.cli.arguments import JSON, project_option
-from memlake.cli.memory import review, transfer
+from memlake.cli.memory import review, rot, transfer
 from memlake.cli.memory.options import (
     agents_option,
     choose_agents,
@@ -42,7 +42,7 @@ def memory() -> None:
     """Look at memories one by one, change, forget and restore them. The last six characters of an ID will do."""
 
 
-for _verb in (*review.VERBS, *transfer.VERBS):
+for _verb in (*review.VERBS, *rot.VERBS, *transfer.VERBS):
     memory.add_command(_verb)
 
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from memlake import integrations
 from memlake import memories as parts
 from memlake.cli.arguments import JSON, project_option
 from memlake.cli.memory.options import memory_verb, tell_bounds
+from memlake.cli.memory.rot import format_option, list_instructions, read_items
 from memlake.cli.screen import Screen
 from memlake.errors import AlreadyExists, Unavailable, pasted
 from memlake.views import words
+from memlake.views.rot import rot_lines
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
     from memlake.memories.import_records import Item
     from memlake.memories.memories import Memories
-    from memlake.memories.transfer import Report
+    from memlake.memories.transfer import Report, Source
 
 
 @memory_verb("export")
@@ -63,36 +64,46 @@ def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:
 
 @memory_verb("import", shared=[JSON])
 @click.argument("file")
-@click.option(
-    "--format",
-    "form",
-    type=click.Choice(("auto", *integrations.FORMAT_NAMES)),
-    default="auto",
-    show_default=True,
-    help="The format of FILE.",
-)
+@format_option
 @click.option("--skip-bad", is_flag=True, help="Skip what cannot be read, and say how much that was.")
-def import_memories(memories: Memories, screen: Screen, /, *, file: str, **how: Any) -> None:
+@click.option("--clean", "cleans", is_flag=True, help="Leave out what `memory check` finds, and list it.")
+@click.option("-n", "--dry-run", is_flag=True, help="Only say what would be stored and left out.")
+def import_memories(
+    memories: Memories, screen: Screen, /, *, file: str, form: str, skip_bad: bool, cleans: bool, dry_run: bool
+) -> None:
     """Bring in memories from FILE (- for standard input): our own JSON lines, or what another program keeps.
 
     FILE may be a folder or a zip. It reads memory folders of Claude Code, CLAUDE.md and AGENTS.md, claude-mem, exports
     of ChatGPT, Claude and mem0, Letta agent files, the Open Knowledge Format, basic-memory notes, server-memory lines
     and HatiData files. A memory that is here already is not stored twice. If its text is newer, it replaces ours; if
     both changed, both are kept.
+
+    With --clean, duplicates, contradicted texts, secrets, orders to the reader and the like stay out; FILE is not
+    changed, and an import without --clean brings them in later.
     """
-    source = sys.stdin.buffer if file == "-" else file
-    items = integrations.read_memories.read_memories(source, format=how["form"], skip_bad=how["skip_bad"])
-    report = parts.transfer.load_items(memories, items)
+    reading = read_items(file, form, skip_bad=skip_bad)
+    items: Source = reading
+    rot = None
+    if cleans:
+        items, rot = parts.check_rot.split_items(memories.context, reading, list_instructions(memories, reading))
+    report = parts.transfer.load_items(memories, items, dry_run=dry_run)
     if screen.as_json:
-        screen.json({"report": report})
-    else:
-        _show_report(screen, report)
+        screen.json({"report": report, "dry_run": dry_run, **({"left_out": rot.lines} if rot else {})})
+        return
+    if rot is not None and rot.lines:
+        left_out = len({(line.memory_id, line.where) for line in rot.lines})
+        screen.lines(rot_lines(screen, rot))
+        verb = "Would leave out" if dry_run else "Left out"
+        screen.line(f"{verb} {words.count(left_out, 'memory', 'memories')}, as listed above.")
+    _show_report(screen, report, "Would store" if dry_run else "Stored")
+    if rot is not None and rot.lines and not dry_run:
+        screen.note("To bring in what was left out, import again without --clean.")
 
 
-def _show_report(screen: Screen, report: Report) -> None:
+def _show_report(screen: Screen, report: Report, verb: str) -> None:
     counted = ((report.updated, "updated"), (report.conflicts, "in conflict"), (report.known, "known already"))
     more = "".join(f", {count:,} {what}" for count, what in (*counted, (report.skipped, "left out")) if count)
-    screen.line(f"Stored {words.count(report.stored, 'memory', 'memories')}{more}.")
+    screen.line(f"{verb} {words.count(report.stored, 'memory', 'memories')}{more}.")
     if report.conflicts:
         screen.note("Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts")
     if report.users:
