@@ -44,9 +44,9 @@ def open_place(location: str | Path) -> Place:
 
 
 def count_puts(size: int) -> int:
-    """Requests that it takes to store a file of this size: parts have a beginning and an end, and all is looked at."""
+    """Requests that storing a file of this size takes: parts have a beginning and an end, and are looked at then."""
     parts = -(-size // max(_PART, -(-size // _PARTS)))
-    return 2 if size <= WHOLE else parts + 4
+    return 1 if size <= WHOLE else parts + 4
 
 
 class Bucket(Connection):

@@ -6,7 +6,8 @@ import contextlib
 import functools
 import os
 import warnings
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar, Token
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -96,7 +97,7 @@ class Opened:
             self._spare.callback(tiered.reads.flush)
         objects = Objects(db, place, parts, folder / "tmp", remotes=functools.partial(_bring, folder))
         self._history = History(db, objects, KINDS)
-        self._archives = Archives(db, functools.partial(_bring_archive, db, objects))
+        self._archives = Archives(db, functools.partial(_bring_archive, weakref.ref(objects)))
         db.read_archived = self._archives.read
         self._spare.callback(self._archives.close)
         self._is_bare = self.root == folder
@@ -311,9 +312,10 @@ def _bring(folder: Path, objects: Objects, oids: Sequence[bytes], progress: Prog
     versions.partial.bring(objects, later.remotes.open_links(folder, objects.repo), oids, progress)
 
 
-def _bring_archive(db: Database, objects: Objects, file: ArchiveFile) -> None:
-    links = later.remotes.open_links(db.path.parent, objects.repo)
-    versions.archive.bring_archive(db, links, file)
+def _bring_archive(find_objects: Callable[[], Objects | None], file: ArchiveFile) -> None:
+    if (objects := find_objects()) is not None:  # whoever reads a commit holds them
+        links = later.remotes.open_links(objects.db.path.parent, objects.repo)
+        versions.archive.bring_archive(objects.db, links, file)
 
 
 def each(paths: Sequence[SomePaths]) -> list[AnyPath]:

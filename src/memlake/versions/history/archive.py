@@ -16,7 +16,7 @@ import hashlib
 import os
 import re
 import struct
-import uuid
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
@@ -78,7 +78,7 @@ def write_archive(path: Path, repo: str, commits: Iterable[bytes]) -> ArchiveFil
                 end_frame()
         if batch:
             end_frame()
-        index = compressor.compress(msgpack.packb([1, uuid.UUID(repo).bytes, lengths]))
+        index = compressor.compress(msgpack.packb([1, bytes.fromhex(repo.replace("-", "")), lengths]))
         stream.write(index + _LENGTH.pack(len(index)))
         stream.flush()
         os.fsync(stream.fileno())
@@ -114,13 +114,22 @@ def _parse(db: Database, key: str, text: object) -> ArchiveFile:
 
 
 class Archives:
-    """Reads commits out of the archives of a repo. A file that is not here is brought first, once."""
+    """Reads commits out of the archives of a repo. A file that is not here is brought first, once.
+
+    The database reads through it, so it must not hold the database: such a cycle would keep a closed repo's files open.
+    """
 
     def __init__(self, db: Database, bring: Bring) -> None:
-        self._db, self._bring = db, bring
+        self._find_db, self._bring = weakref.ref(db), bring
         self._files: dict[bytes, tuple[int, list[tuple[int, int]]]] = {}  # open file, and where its frames lie
         self._frames: OrderedDict[tuple[bytes, int], list[bytes]] = OrderedDict()
         self._lock = Mutex()
+
+    @property
+    def _db(self) -> Database:
+        db = self._find_db()
+        assert db is not None, "who reads a row holds its database"
+        return db
 
     def read(self, row: bytes) -> bytes:
         """The data of a commit whose row says that it lies in an archive."""
