@@ -18,8 +18,9 @@ from memlake.errors import InvalidInput
 from memlake.integrations.format import make_id
 from memlake.memories import record
 from memlake.memories.anchors import MOST, Anchor, decode_anchors
+from memlake.memories.forgotten import Forgotten
 from memlake.memories.import_records import Earlier, Item
-from memlake.memories.record import Memory
+from memlake.memories.record import Memory, State
 from memlake.objects import layout
 
 NAMES = {  # ours, and what others call it; the first that is there counts
@@ -60,6 +61,7 @@ DERIVED = {
     "standing",
     "because",
 }
+_BESIDE = {"state", "value", "forgotten", "agent_id", "org_id", "updated_at"}  # of a line beside the memories
 _EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _NUMBER = re.compile(r"[+-]?\d{9,}(?:\.\d+)?|[+-]?\d+\.\d+")
 
@@ -88,6 +90,25 @@ def build_item(fields: Mapping[str, Any], source: str) -> Item:
     ]
     is_dated = not known.keys().isdisjoint(("created_at", "updated_at"))
     return Item(memory, tuple(earlier), is_dated=is_dated, is_placed="project" in known)
+
+
+def read_beside(given: Mapping[str, Any]) -> Forgotten | State | None:
+    """What a line of our export says that is no memory: one that was forgotten, or a value of an agent's state."""
+    if not given.keys() <= _BESIDE:
+        return None
+    time = parse_moment(given.get("updated_at"), "updated_at") or 0
+    agent = record.check_text(given.get("agent_id"), "agent_id")
+    org = record.check_text(given.get("org_id"), "org_id") or "local"
+    if isinstance(key := given.get("state"), str):
+        name = record.check_text(key, "a state key")
+        if not name:
+            raise InvalidInput("a state key is empty.")
+        if given.get("forgotten") is True:
+            return Forgotten("", agent, time, name, org)
+        return State(agent, name, record.check_json(given.get("value"), "a state value"), time, org)
+    if isinstance(memory_id := given.get("forgotten"), str):
+        return Forgotten(record.check_id(memory_id), agent, time, "", org)
+    return None
 
 
 def _split_known(fields: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

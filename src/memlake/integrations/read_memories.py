@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from memlake import integrations
@@ -14,6 +14,7 @@ from memlake.errors import InvalidInput
 from memlake.integrations import chat_exports, claude_mem, coding_agents, fields, formats, letta, okf
 from memlake.integrations.format import Format, Raw
 from memlake.integrations.given import AnyPath, Given
+from memlake.memories.forgotten import Forgotten
 from memlake.memories.import_records import Item
 from memlake.memories.transfer import Source
 from memlake.objects import disk
@@ -38,6 +39,12 @@ class Reading(Source):
         with disk.named_errors(f"reading {self.name}"):
             for raw in self._raws:
                 problem = raw.problem
+                if not problem and self.format == "jsonl" and "content" not in raw.fields:
+                    try:
+                        if self._takes_beside(raw.fields):
+                            continue
+                    except InvalidInput as error:
+                        problem = error.message
                 if not problem:
                     # Our own export says what its memories come from; of the others the format is all that is known.
                     origin = {"source": raw.fields.get("source") or self.format}
@@ -48,6 +55,15 @@ class Reading(Source):
                         problem = error.message.removesuffix(" Nothing was stored.")
                 self.skip(f"{self.name}, {raw.where}: {problem}", InvalidInput)
         raise StopIteration
+
+    def _takes_beside(self, given: Mapping[str, Any]) -> bool:
+        """Whether a line is what our export says beside memories, which is kept until all is read."""
+        found = fields.read_beside(given)
+        if isinstance(found, Forgotten):
+            self.forgotten.append(found)
+        elif found is not None:
+            self.states.append(found)
+        return found is not None
 
 
 def read_memories(source: AnyPath | IO[Any], *, format: str = "auto", skip_bad: bool = False) -> Reading:  # noqa: A002

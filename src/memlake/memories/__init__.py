@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         doubt,
         embedders,
         forget,
+        forgotten,
         hook_search,
         import_records,
         kind,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "anchors", "branch_expiry", "branches", "check_index", "check_rot", "conflicts", "context", "doubt", "embedders",
-    "forget", "hook_search", "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
+    "forget", "forgotten", "hook_search", "import_records", "kind", "lineage", "memories", "recall_tests", "recalls",
     "record", "redact", "remember", "rerankers", "resources", "revert", "review", "rules",
     "search", "standing", "state", "stats", "take_anchors", "take_files", "timeline", "transfer", "upkeep", "why",
 ]  # fmt: skip

@@ -71,6 +71,7 @@ class Rest(Source):
     def __init__(self, source: Source, items: Iterable[Item]) -> None:
         super().__init__(source.name, skip_bad=source.skip_bad)
         self.skipped, self.problems, self._items = source.skipped, source.problems, iter(items)
+        self.forgotten, self.states = source.forgotten, source.states
 
     def __next__(self) -> Item:
         return next(self._items)

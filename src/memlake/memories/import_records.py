@@ -62,7 +62,7 @@ class Planned(NamedTuple):
 
 def plan(context: MemoryContext, items: Sequence[Item]) -> Planned:
     """Sort items, each of another id, by what is here. What is known, or once was under this id, is left out."""
-    known = dict(_find_ours(context, [item.memory for item in items]))
+    known = dict(find_ours(context, [item.memory for item in items]))
     planned = Planned([], [], [])
     place = context.place if all(item.is_placed for item in items) else projects.claim(context.place)
     history = context.here.history
@@ -126,7 +126,7 @@ def _is_as_imported(mine: Memory, theirs: Memory) -> bool:
     return mine.source.startswith("import") and (mine.source, mine.client) == (theirs.source, theirs.client)
 
 
-def _find_ours(context: MemoryContext, memories: Sequence[Memory]) -> Iterator[tuple[str, Ours]]:
+def find_ours(context: MemoryContext, memories: Sequence[Memory]) -> Iterator[tuple[str, Ours]]:
     """What the branch has under these ids: by their paths all at once, then of other agents, which the index knows."""
     history = context.here.history
     paths = {memory_path(history, m.agent_id, m.memory_id): m for m in memories}

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from memlake.memories.branches import MemoryBranch, MergedBranch
     from memlake.memories.check_rot import RotReport
     from memlake.memories.doubt import Doubt, Settled, UseChange
+    from memlake.memories.forgotten import Beside, Done
     from memlake.memories.import_records import Item, Planned
     from memlake.memories.revert import Choice, Taken
     from memlake.memories.review import Contradiction, Decided
@@ -144,6 +145,12 @@ class Memories:
         if planned.all:
             self.shared.wake()
         return planned
+
+    def import_beside(self, beside: Beside, *, dry_run: bool = False) -> Done:
+        """What comes beside memories: forget what was forgotten elsewhere, and take the newer state, in one commit."""
+        if not dry_run:
+            self._begin()
+        return later.forgotten.apply_beside(self.context, beside, dry_run=dry_run)
 
     def plan_import(self, items: Sequence[Item]) -> Planned:
         """What `import_many` would do."""

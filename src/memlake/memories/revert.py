@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import heapq
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
-from memlake.memories import index_sync, lineage, record, search, store
+from memlake.memories import index_sync, lineage, record, search, store, timeline
 from memlake.memories.context import MemoryContext, agent_author
 from memlake.memories.kind import MEMORY, STATE, memory_path
 from memlake.memories.recalls import Recalls
@@ -139,7 +138,7 @@ def _walk(context: MemoryContext, choice: Choice) -> _Walked:
     walked = _Walked({}, set(), {}, {})
     brought = list[tuple[str, str]]()
     head = context.head()
-    for commit in _list_commits(context, search.parse_moment(choice.since) or 0):
+    for commit in timeline.walk_commits(context, search.parse_moment(choice.since) or 0):
         changes, is_merge = context.here.history.changes(commit), len(commit.parents) > 1
         found = [c for c in changes if c.new is not None and index_sync.is_memory(c.path)]
         walked.paths.update(change.path for change in found)
@@ -156,20 +155,6 @@ def _walk(context: MemoryContext, choice: Choice) -> _Walked:
             walked.writers[oid] = walked.writers[before]
     here = context.here.history.entries(head, walked.forgotten)
     return walked._replace(forgotten={path: what for path, what in walked.forgotten.items() if path not in here})
-
-
-def _list_commits(context: MemoryContext, first: int) -> Iterator[Commit]:
-    """The commits of the branch since a time, those of merged branches too, each before its parents."""
-    history, head = context.here.history, context.head()
-    waiting, seen = [(-head.seq, head.oid)] if head else [], set[str]()
-    while waiting:
-        commit = history.get(heapq.heappop(waiting)[1])
-        if commit.time < first or commit.oid in seen:
-            continue
-        seen.add(commit.oid)
-        yield commit
-        for parent in commit.parents:
-            heapq.heappush(waiting, (-history.seq(parent), parent))
 
 
 def _find_brought(context: MemoryContext, merge: Commit, changes: Sequence[Change]) -> dict[str, str]:

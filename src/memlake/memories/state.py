@@ -11,7 +11,9 @@ from memlake.memories import record, store
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import STATE, state_path, state_room
 from memlake.memories.record import State
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
+from memlake.records import Entry
 from memlake.reports import PurgeReport
 from memlake.versions.upkeep import purge
 from memlake.versions.verbs import show
@@ -21,6 +23,14 @@ class SetState(State):
     """A value as it was set, and what its author should know about it."""
 
     warnings: tuple[str, ...] = ()
+
+
+class Kept(NamedTuple):
+    """The path of a value, and what is there."""
+
+    path: str
+    entry: Entry | None
+    state: State | None
 
 
 def set_state(context: MemoryContext, agent_id: str, key: str, value: Any) -> SetState:
@@ -70,6 +80,16 @@ def purge_state(context: MemoryContext, agent_id: str, key: str, reason: str) ->
         raise NotFound(f"nothing was ever kept under {key!r}, or it was purged already. Nothing was changed.")
     remove_state(context, agent_id, key)
     return purge.purge(context.sign_checkout(), tuple(sorted(oids)), reason)
+
+
+def find_by_org(context: MemoryContext, org_id: str, agent_id: str, key: str) -> Kept:
+    """Where a value of some organisation is, and what is there."""
+    owner = agent_id if org_id == "local" else f"{org_id}\0{agent_id}"
+    path = state_path(context.here.history, owner, _check_key(key))
+    entry = context.entry(path)
+    return Kept(
+        path, entry, None if entry is None else record.decode_state(context.here.history.objects.read(entry.oid))
+    )
 
 
 def _org(context: MemoryContext) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -282,6 +283,20 @@ def list_commits(context: MemoryContext, limit: int = 20, projects: Sequence[str
             yield current
             limit -= 1
         current = context.here.history.get(current.parents[0]) if current.parents and limit else None
+
+
+def walk_commits(context: MemoryContext, first: int = 0) -> Iterator[Commit]:
+    """The commits of the branch since a time, those of merged branches too, each before its parents."""
+    history, head = context.here.history, context.head()
+    waiting, seen = [(-head.seq, head.oid)] if head else [], set[str]()
+    while waiting:
+        commit = history.get(heapq.heappop(waiting)[1])
+        if commit.time < first or commit.oid in seen:
+            continue
+        seen.add(commit.oid)
+        yield commit
+        for parent in commit.parents:
+            heapq.heappush(waiting, (-history.seq(parent), parent))
 
 
 def _concerns(context: MemoryContext, commit: Commit, projects: Sequence[str]) -> bool:

@@ -17,10 +17,11 @@ from typing import IO, Any
 from memlake.errors import Denied, InvalidInput, Purged
 from memlake.memories import record, redact, search
 from memlake.memories.anchors import encode_anchors
+from memlake.memories.forgotten import Beside, Forgotten, KeptOut
 from memlake.memories.import_records import Earlier, Item, Planned
 from memlake.memories.index_sync import ROOM
 from memlake.memories.memories import Memories
-from memlake.memories.record import Memory
+from memlake.memories.record import Memory, State
 from memlake.named_tuple import NamedTuple
 from memlake.objects.leases import Lease
 
@@ -39,14 +40,21 @@ class Report(NamedTuple):
     updated: int = 0  # with a newer text
     conflicts: int = 0  # kept beside ours, whose text is another
     users: tuple[str, ...] = ()  # whose memories they are
+    forgotten: int = 0  # of ours, because they were forgotten there
+    kept_out: int = 0  # because they were forgotten here
+    states: int = 0  # values of agents' state that are another one now
 
 
 class Source(Iterator[Item]):
-    """Items that somebody reads one by one. A bad one stops it, or is counted in `skipped`."""
+    """Items that somebody reads one by one. A bad one stops it, or is counted in `skipped`.
+
+    What comes beside them (forgotten memories, state) is in `forgotten` and `states` when all were read.
+    """
 
     def __init__(self, name: str, *, skip_bad: bool) -> None:
         self.name, self.skip_bad = name, skip_bad
         self.skipped, self.problems = 0, list[str]()
+        self.forgotten, self.states = list[Forgotten](), list[State]()
 
     def skip(self, problem: str, error: type[InvalidInput | Denied]) -> None:
         """Count a problem, or raise it if nothing may be skipped."""
@@ -68,22 +76,24 @@ def load_items(memories: Memories, items: Iterable[Item], *, dry_run: bool = Fal
     """
     counts, users = Counter[str](), set[str]()
     warnings = _Warnings()
-    source = iter(items)
+    source, kept_out = iter(items), KeptOut(memories.context)
     while True:
         secrets: dict[str, list[str]] = {}
         batch = list(islice(_guard_items(source, memories.context.settings.memory_secrets, secrets), BATCH))
         if not batch:
             break
-        for part in _split_by_id(batch):
+        for part in _split_by_id(kept_out.filter(batch)):
             planned = memories.plan_import(part) if dry_run else _store_part(memories, part)
             warnings.add((item.memory for item in planned.all), secrets)
             counts.update(stored=len(planned.new), updated=len(planned.newer), conflicts=len(planned.differing))
             counts.update(known=len(part) - len(planned.all))
         users |= {user for item in batch if (user := item.memory.user_id)}
     skipped, problems = (source.skipped, source.problems) if isinstance(source, Source) else (0, [])
+    beside = Beside(tuple(source.forgotten), tuple(source.states)) if isinstance(source, Source) else Beside()
+    done = memories.import_beside(beside, dry_run=dry_run)
     return Report(
         counts["stored"], counts["known"], skipped, tuple(problems), warnings.list_all(), counts["updated"],
-        counts["conflicts"], tuple(sorted(users)),
+        counts["conflicts"], tuple(sorted(users)), done.forgotten, kept_out.count, done.states,
     )  # fmt: skip
 
 
@@ -181,6 +191,17 @@ def write_items(items: Iterable[Item], stream: IO[Any], *, format: str = "jsonl"
         stream.write(data.decode() if is_text else data)
         count += 1
     return count
+
+
+def write_beside(beside: Beside, stream: IO[bytes]) -> None:
+    """Write what was forgotten, and state, as lines beside the memories."""
+    for gone in beside.forgotten:
+        name = {"state": gone.key, "forgotten": True} if gone.key else {"forgotten": gone.memory_id}
+        about = {"agent_id": gone.agent_id, "org_id": gone.org_id, "updated_at": search.iso(gone.updated_at)}
+        stream.write(f"{json.dumps({**name, **about})}\n".encode())
+    for one in beside.states:
+        about = {"agent_id": one.agent_id, "org_id": one.org_id, "updated_at": search.iso(one.updated_at)}
+        stream.write(f"{json.dumps({'state': one.key, 'value': one.value, **about})}\n".encode())
 
 
 def _plain_fields(memory: Memory) -> dict[str, Any]:

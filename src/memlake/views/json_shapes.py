@@ -55,8 +55,8 @@ Every document is one object with `"schema_version": 1` and these keys:
     memory blame      fields        {field, value, commit, time, date, author, message}
     memory history    versions      {memory_id, content, oid, commit, time, date, author, message, until, ended,
                                     ended_by, reason}: ended replaced, forgotten, purged or ""
-    memory import     report        {stored, known, skipped, problems, warnings}; dry_run; with --clean left_out, the
-                                    lines of memory check
+    memory import     report        {stored, known, skipped, problems, warnings, updated, conflicts, users, forgotten,
+                                    kept_out, states}; dry_run; with --clean left_out, the lines of memory check
     memory log        commits       Commit
     memory ls         memories      memory; `memory stale` and `evict` with days and access_count
     memory show       memory        memory with has_embedding, access_count, last_accessed, related, review, standing

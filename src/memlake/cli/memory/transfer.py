@@ -20,6 +20,7 @@ from memlake.views.rot import rot_lines
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
+    from memlake.memories.forgotten import Beside
     from memlake.memories.import_records import Item
     from memlake.memories.memories import Memories
     from memlake.memories.transfer import Report, Source
@@ -32,20 +33,24 @@ if TYPE_CHECKING:
 def export_memories(memories: Memories, screen: Screen, /, *, file: str, force: bool, project: str | None) -> None:
     """Write every memory of the branch, with its earlier values, as JSON lines to FILE or standard output.
 
-    Forgotten memories and state are not included. An import adds memories and never deletes any.
+    Agents' state goes along, unless --project names a project, and so do the ids of what was forgotten (not its text).
+    An import forgets that too where it has not changed since, and keeps the newer value of each state.
     """
-    items = parts.transfer.list_items(memories, memories.context.choose_projects(project))
+    whose = memories.context.choose_projects(project)
+    items = parts.transfer.list_items(memories, whose)
+    beside = parts.forgotten.list_beside(memories.context, whose, states=project in {None, "*"})
     if file == "-":
         sys.stdout.flush()
         count = parts.transfer.write_items(items, sys.stdout.buffer)
+        parts.transfer.write_beside(beside, sys.stdout.buffer)
         sys.stdout.buffer.flush()
     else:
-        count = _to_file(items, file, force=force)
+        count = _to_file(items, beside, file, force=force)
     screen.note(f"Wrote {words.count(count, 'memory', 'memories')}{'' if file == '-' else f' to {clean(file)}'}.")
     tell_bounds(memories, screen, project, done="written")
 
 
-def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:
+def _to_file(items: Iterable[Item], beside: Beside, file: str, *, force: bool) -> int:
     """Whole or not at all: an old file stays until the new one is complete."""
     if os.path.lexists(file) and not force:
         raise AlreadyExists(f"'{file}' exists. Nothing was written.", hint="To overwrite it, add --force.")
@@ -53,6 +58,7 @@ def _to_file(items: Iterable[Item], file: str, *, force: bool) -> int:
     try:
         with open(new, "xb") as stream:
             count = parts.transfer.write_items(items, stream)
+            parts.transfer.write_beside(beside, stream)
         os.replace(new, file)
     except OSError as error:
         raise Unavailable(f"'{file}' could not be written: {error.strerror}. It was not changed.") from error
@@ -101,11 +107,18 @@ def import_memories(
 
 
 def _show_report(screen: Screen, report: Report, verb: str) -> None:
-    counted = ((report.updated, "updated"), (report.conflicts, "in conflict"), (report.known, "known already"))
-    more = "".join(f", {count:,} {what}" for count, what in (*counted, (report.skipped, "left out")) if count)
+    counted = (
+        (report.updated, "updated"), (report.conflicts, "in conflict"), (report.known, "known already"),
+        (report.forgotten, "forgotten"), (report.kept_out, "kept out"), (report.skipped, "left out"),
+    )  # fmt: skip
+    more = "".join(f", {count:,} {what}" for count, what in counted if count)
+    if report.states:
+        more += f", and {words.count(report.states, 'state value')} changed"
     screen.line(f"{verb} {words.count(report.stored, 'memory', 'memories')}{more}.")
     if report.conflicts:
         screen.note("Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts")
+    if report.kept_out:
+        screen.note("What was forgotten here stays out. To bring one back: memlake memory restore ID")
     if report.users:
         named = ", ".join(clean(user) for user in report.users[:5]) + (" ..." if len(report.users) > 5 else "")
         screen.note(f"They belong to {words.count(len(report.users), 'user')} ({named}).")
