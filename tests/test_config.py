@@ -461,7 +461,7 @@ def test_a_name_or_address_that_would_forge_a_line_is_refused_wherever_it_comes_
 INSIDE = {  # what stays within the repo, whatever its value: a repo's own file may say it
     "access.flush_seconds", "add.warn_secrets", "color.ui", "core.lease_seconds", "embedding.batch_size",
     "embedding.flush_seconds", "embedding.related", "embedding.timeout", "embedding.unrelated",
-    "gc.grace_hours", "gc.reflog_expire", "hook.categories",
+    "gc.grace_hours", "gc.reflog_expire", "hook.budget", "hook.categories",
     "init.branch", "memory.cleanup", "memory.enabled", "memory.follow_git", "memory.org", "memory.recalls",
     "memory.secrets",
     "merge.conflict", "merge.rerere", "model.timeout", "remote.retries", "remote.timeout",

@@ -230,7 +230,7 @@ def read(folder: Path) -> list[str]:
     os.chdir(folder)
     with open_for_memories() as repo:
         hits = [hit["content"] for hit in repo.memories().search(Query("dev server port"))]
-        assert [memory.content for memory in open_narrow(repo).search("dev server port", 5)] == hits
+        assert [memory.content for memory in open_narrow(repo).search(("dev", "server", "port"), 5).memories] == hits
     return hits
 
 

@@ -12,7 +12,10 @@ import pytest
 import memlake as ml
 from memlake import projects
 from memlake.index import light_search
+from memlake.index.terms import query_words
+from memlake.memories.hook_search import Narrow
 from memlake.memories.memories import Draft, Memories
+from memlake.memories.record import Memory
 from memlake.memories.search import Query
 from memlake.repo import open_narrow
 from tests.memories.conftest import opened
@@ -20,6 +23,10 @@ from tests.memories.conftest import opened
 WORDS = [
     a + b for a in ("pro", "con", "de", "re", "ex", "in") for b in ("duce", "form", "tract", "serve", "port", "mit")
 ]
+
+
+def find(narrow: Narrow, text: str, most: int) -> list[Memory]:
+    return narrow.search(query_words(text), most).memories
 
 
 @pytest.fixture
@@ -49,7 +56,7 @@ def memories(repo: ml.Repo) -> Memories:
 @pytest.mark.parametrize("text", ["produce contract", "inform export remit", "deserve conserve reserve the in of"])
 def test_what_it_finds_is_what_the_index_finds_first(repo: ml.Repo, memories: Memories, text: str) -> None:
     narrow = open_narrow(repo)
-    found = [memory.memory_id for memory in narrow.search(text, 10)]
+    found = [memory.memory_id for memory in find(narrow, text, 10)]
     # Boosts, and scores rounded to a byte in fresh rows, may order near equals another way.
     best = [hit["memory_id"] for hit in memories.search(Query(text, limit=40, mode="keyword"))]
     assert len(set(found)) == 10 and set(found) <= set(best)
@@ -58,7 +65,7 @@ def test_what_it_finds_is_what_the_index_finds_first(repo: ml.Repo, memories: Me
 def test_what_is_gone_or_said_no_more_is_not_found(repo: ml.Repo, memories: Memories) -> None:
     present = {memory.memory_id: memory.content for memory in memories.list_memories(Query(limit=10_000))}
     narrow = open_narrow(repo)
-    found = [memory for word in WORDS for memory in narrow.search(f"{word} reform", 2000)]
+    found = [memory for word in WORDS for memory in find(narrow, f"{word} reform", 2000)]
     assert len(found) > 1000 and [one for one in found if present.get(one.memory_id) != one.content] == []
 
 
@@ -77,10 +84,10 @@ def test_a_branch_shows_its_own(repo: ml.Repo, memories: Memories) -> None:
     draft.delete(gone)
     made = draft.store(Draft("xylophone reform export"))
     narrow = open_narrow(repo)
-    assert narrow.search("xylophone reform", 5)[:1] != [made]
+    assert find(narrow, "xylophone reform", 5)[:1] != [made]
     narrow.branch = "draft"
-    assert narrow.search("xylophone reform", 5)[0].memory_id == made.memory_id
-    assert gone not in {memory.memory_id for memory in narrow.search("reform export", 1000)}
+    assert find(narrow, "xylophone reform", 5)[0].memory_id == made.memory_id
+    assert gone not in {memory.memory_id for memory in find(narrow, "reform export", 1000)}
 
 
 def test_the_rarest_words_are_read_first_and_no_more_than_there_is_time_for(
@@ -89,10 +96,10 @@ def test_the_rarest_words_are_read_first_and_no_more_than_there_is_time_for(
     memories.store(Draft("xylophone produce"))
     memories.context.index.fold()
     monkeypatch.setattr(light_search, "_READ", 1000)  # produce and contract are in several hundred each
-    assert [one.content for one in open_narrow(repo).search("xylophone produce", 5)] == ["xylophone produce"]
-    assert open_narrow(repo).search("produce contract export", 5)
+    assert find(open_narrow(repo), "xylophone produce", 5)[0].content == "xylophone produce"
+    assert find(open_narrow(repo), "produce contract export", 5)
     monkeypatch.setattr(light_search, "_READ", 100)
-    assert open_narrow(repo).search("produce contract export", 5) == []
+    assert find(open_narrow(repo), "produce contract export", 5) == []
 
 
 def test_an_index_that_is_not_there_is_made(repo: ml.Repo) -> None:
@@ -100,7 +107,7 @@ def test_an_index_that_is_not_there_is_made(repo: ml.Repo) -> None:
     repo.close()
     shutil.rmtree(repo.dir / "index")
     with ml.open(repo.root) as again:
-        assert len(open_narrow(again).search("staging cluster", 5)) == 1
+        assert len(find(open_narrow(again), "staging cluster", 5)) == 1
         assert len(again.memories().search(Query("staging", mode="keyword"))) == 1
 
 
@@ -121,4 +128,4 @@ def test_an_older_project_is_not_crowded_out_by_newer_ones(
     both = ["Everybody indents with care", "This project indents with tabs"]
     assert [memory.content for memory in narrow.newest(5, categories=("preferences",))] == both
     assert [memory.content for memory in narrow.newest(5)] == both
-    assert [memory.content for memory in narrow.search("indents tabs", 5)] == both[1:]
+    assert [memory.content for memory in find(narrow, "indents tabs", 5)] == both[::-1]

@@ -10,7 +10,7 @@ import bisect
 import heapq
 import json
 import mmap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,14 @@ class Seen(NamedTuple):
     score: float = 0.0
 
 
+class Found(NamedTuple):
+    """Rows, best first, in how many of all each word is, and how many all are."""
+
+    rows: list[Seen]
+    counts: Mapping[str, int] = {}
+    total: int = 0
+
+
 Fits = Callable[[Seen], bool]  # what the rows themselves do not tell
 
 
@@ -55,29 +63,27 @@ class Glance:
         return False
 
     def search(
-        self, text: str, shown: Shown, *, most: int, now: int, fits: Fits = bool, within: Sequence[str] = ()
-    ) -> list[Seen]:
-        """The rows that fit and have enough of what was asked to be worth a person's attention, best first.
+        self, words: Sequence[str], shown: Shown, *, most: int, now: int, fits: Fits = bool, within: Sequence[str] = ()
+    ) -> Found:
+        """The rows that fit and have one of some stems, those with the rarest first, and how many have each.
 
         `within` are marks of which each has one: they say early what `fits` says, before too many are cut off.
         """
-        asked = [terms.hash_term(word) for word in terms.query_words(text) if not terms.says_nothing(word)]
-        postings, total = self._read_postings(asked), self._count_rows()
-        worth = {code: terms.weigh_word(len(at), total) for code, at in postings.items()}
-        scores, matched = dict[int, float](), dict[int, list[float]]()
-        for code, at in postings.items():
+        stems = {terms.hash_term(word): word for word in words}
+        postings, total = self._read_postings(list(stems)), self._count_rows()
+        scores = dict[int, float]()
+        for at in postings.values():
+            worth = terms.weigh_word(len(at), total)
             for row, score in at.items():
-                scores[row] = scores.get(row, 0.0) + worth[code] * score
-                matched.setdefault(row, []).append(worth[code])
-        # Two words, and either half of a short question or more than the rarest single word could give.
-        least, fewest = min(sum(worth.values()) / 2, 1.25 * terms.weigh_word(1, total)), min(2, len(asked))
-        enough = [row for row, gains in matched.items() if len(gains) >= fewest and sum(gains) >= least]
-        if within and len(enough) > _MOST:
-            enough = list(self._find_rows(within).intersection(enough))
-        best = sorted(enough, key=lambda row: (-scores[row], -row))[:_MOST]
-        return [
+                scores[row] = scores.get(row, 0.0) + worth * score
+        rows: Collection[int] = scores
+        if within and len(scores) > _MOST:
+            rows = self._find_rows(within).intersection(scores)
+        best = sorted(rows, key=lambda row: (-scores[row], -row))[:_MOST]
+        seen = [
             seen._replace(score=scores[row]) for row, seen in islice(self._list_visible(best, shown, now, fits), most)
         ]
+        return Found(seen, {stems[code]: len(at) for code, at in postings.items()}, total)
 
     def newest(
         self, marks: Sequence[str], shown: Shown, *, most: int, now: int, fits: Fits = bool, within: Sequence[str] = ()

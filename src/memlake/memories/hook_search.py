@@ -6,23 +6,24 @@ It finds by words alone, and leaves an index that is far behind to whoever comes
 from __future__ import annotations
 
 import contextlib
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memlake import memories as later  # what only memories that rest on something need
 from memlake import projects
 from memlake.defaults import Settings
-from memlake.errors import Error, NotFound, Purged
+from memlake.errors import NotFound, Purged
 from memlake.index import rows
-from memlake.index.light_search import Glance, Seen
+from memlake.index.light_search import Found, Glance, Seen
 from memlake.index.rows import Shown
 from memlake.index.terms import mark, query_words, says_nothing
 from memlake.memories import index_sync, record
 from memlake.memories.anchors import IN_DOUBT, Anchor, Formats
 from memlake.memories.kind import memory_path
+from memlake.memories.recalls import Recalls
 from memlake.memories.record import Memory
+from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.projects import Place
 from memlake.records import Author, Commit
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
     from memlake.memories.standing import Moment
 
 _BEHIND = 64  # commits the index may be behind for it to be brought up here
-_FEWEST = 2  # words that a prompt is looked up by: "yes" and "commit" match what nobody asked about
-_SESSIONS = 20  # sessions of which is known what they were given
 _RECENT = 20  # commits looked at for the same thing said just before
 _WORDS, _BYTES = 6, 60  # a reply that is shorter in both says little
 _CHAT = frozenset(
@@ -54,6 +53,14 @@ def says_little(text: str) -> bool:
         return False
     words = [word for word in query_words(text) if not says_nothing(word) and word not in _CHAT]
     return len(text.split()) < _WORDS or len(words) < _TOLD
+
+
+class Matches(NamedTuple):
+    """Memories, best first, in how many of all each word is, and how many all are."""
+
+    memories: list[Memory]
+    counts: Mapping[str, int] = {}
+    total: int = 0
 
 
 class Narrow:
@@ -75,16 +82,20 @@ class Narrow:
         self._org = settings.memory_org
         self._known: dict[bytes, Memory] = {}  # by oid, of what was looked at
         self._folder = folder / "index"
+        self.recalls = Recalls(folder, settings.memory_recalls)
 
-    def search(self, text: str, most: int) -> list[Memory]:
-        """Memories of this project and of none that have enough of some words, best first; one word is too little."""
-        if len([word for word in query_words(text) if not says_nothing(word)]) < _FEWEST:
-            return []
-        return self._look(
-            lambda at, shown: at.search(
-                text, shown, most=most, now=layout.now(), fits=self._fits, within=self._project_marks()
+    def search(self, words: Sequence[str], most: int) -> Matches:
+        """Memories of this project and of none that have one of some stems, those with the rarest first."""
+        found = Found([])
+
+        def find(glance: Glance, shown: Shown) -> list[Seen]:
+            nonlocal found
+            found = glance.search(
+                words, shown, most=most, now=layout.now(), fits=self._fits, within=self._project_marks()
             )
-        )
+            return found.rows
+
+        return Matches(self._look(find), found.counts, found.total)
 
     def newest(self, most: int, *, categories: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[Memory]:
         """The newest of this project and of none, only those of some categories or types where these are given."""
@@ -145,28 +156,17 @@ class Narrow:
             self._here, self.branch, self.place, self._formats, follows=follows, quick=True
         )
 
-    # -- what a session was given -------------------------------------------------------------
-
-    def read_given(self, session: str) -> set[str]:
-        """The ids of the memories that a session was given."""
-        return set(self._sessions().get(session, ()))
-
-    def note_given(self, session: str, memories: Iterable[Memory], *, anew: bool = False) -> None:
-        """A session was given these; `anew` when it begins, or has forgotten all that it was given before."""
-        known = self._sessions()
-        before = () if anew else known.pop(session, ())
-        known.pop(session, None)
-        known[session] = list(dict.fromkeys((*before, *(memory.memory_id for memory in memories))))
-        kept = dict(list(known.items())[-_SESSIONS:])
-        with contextlib.suppress(Error):  # then it is given something twice, and nothing worse
-            self._here.local.set_state(given=json.dumps(kept))
-
-    def _sessions(self) -> dict[str, list[str]]:
-        """What sessions were given, the newest session last."""
-        found = self._here.local.json_state("given")
-        return found if isinstance(found, dict) else {}
-
     # -- reading ------------------------------------------------------------------------------
+
+    def name_objects(self) -> dict[str, str]:
+        """The object of each memory that was looked at, by its id."""
+        return {memory.memory_id: oid.hex() for oid, memory in self._known.items()}
+
+    @property
+    def head(self) -> str:
+        """The newest commit of memories that is seen here; empty before the first."""
+        head = self._head(self.branch)
+        return head.oid if head else ""
 
     def _look(self, find: Callable[[Glance, Shown], list[Seen]]) -> list[Memory]:
         """What is found in the index, brought up; nothing when it is too far behind to do that in time."""

@@ -25,6 +25,7 @@ _EACH = 64  # records after which those that are too many go
 _AT_ONCE = 200
 # Why a candidate was not told. Each is also what `why-not` names.
 TOLD, RANK, BUDGET, FLOOR, KNOWN, OWN = "told", "rank", "budget", "floor", "told already", "own session"
+ECHO = "echo"  # an agent's words for what a person said
 
 
 class Candidate(NamedTuple):

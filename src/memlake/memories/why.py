@@ -77,7 +77,7 @@ def list_told(records: Recalls, memory_id: str, session: str | None = None) -> l
 
 def read_told(context: MemoryContext, recall: Recall) -> Iterator[Memory]:
     """What was told, word for word: each memory as it was then. What was purged since is left out."""
-    for one in recall.told:
+    for one in filter(lambda one: one.oid, recall.told):  # what a hook told of the personal repo is not here
         with contextlib.suppress(Purged, NotFound):
             yield record.decode(context.here.history.objects.read(one.oid))
 

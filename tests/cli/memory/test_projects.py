@@ -329,7 +329,7 @@ def test_personal_preferences_stand_beside_those_of_a_repo(run: Run, two: tuple[
     at(run, two[0])("remember", "--personal", "User is colour blind", "--category", "preferences")
     at(run, two[0])("remember", "--personal", "User has a cat", "--category", "learnings")
     at(run, two[1])("remember", "User wants tabs in p2", "--category", "preferences")
-    assert hook(two[0], "session-start", session_id="h") == ["Names are in snake case", "User is colour blind"]
+    assert hook(two[0], "session-start", session_id="h") == ["User is colour blind", "Names are in snake case"]
     asked = {"prompt": "is the user colour blind, and does the user have a cat?"}
     assert hook(two[0], "prompt", session_id="p", **asked) == ["User is colour blind"]
     assert hook(two[0], "prompt", session_id="p", **asked) == []

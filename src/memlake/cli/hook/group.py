@@ -19,12 +19,12 @@ from memlake.errors import InvalidInput, Nothing
 from memlake.programs import HOOKED, Hooks
 
 _HELP = {
-    "session-start": "Print the newest preferences, conventions and learnings (setting hook.categories) as context.",
-    "prompt": "Print the memories that a prompt is about as context.",
+    "session-start": "Print where the last session stopped and the rules that stand (settings hook.*) as context.",
+    "prompt": "Print the few memories that a prompt is about as context; mostly none.",
     "pre-compact": "Store the agent's last message before its context is cut.",
     "stop": "Store the agent's last message as an episode of its session.",
     "session-end": "Store the agent's last message, unless `stop` did.",
-    "subagent-start": "Print for a sub-agent what a session starts with.",
+    "subagent-start": "Print the rules that stand for a sub-agent.",
     "subagent-stop": "Store the last message of a sub-agent.",
 }
 _OURS = re.compile(r"memlake(\.cli)? hook [a-z-]+")
