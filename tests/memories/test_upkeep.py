@@ -180,3 +180,13 @@ def test_what_gc_forgot_is_brought_back_by_undo(expiring: Callable[[str], Repo])
 def test_a_dry_run_of_gc_forgets_nothing(expiring: Callable[[str], Repo]) -> None:
     repo = expiring("expired")
     assert repo.upkeep.gc(dry_run=True).notes == () and count(repo) == 3
+
+
+def test_another_setting_counts_at_once_and_nothing_is_proposed_to_nobody(expiring: Callable[[str], Repo]) -> None:
+    repo = expiring("propose")
+    assert clean_up(repo, silent=True) == ""
+    assert clean_up(repo).startswith("1 memory expired.")
+    repo.config.set("memory.cleanup", "expired")
+    with ml.open(repo.root) as again:
+        assert clean_up(again, silent=True).startswith("Forgot 1 memory")
+        assert count(again) == 2

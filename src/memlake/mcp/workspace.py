@@ -47,7 +47,7 @@ class Desk:
         with self._lock:
             if self._repo is None:
                 self._repo = open_for_memories(self._folder)
-                clean_up(self._repo)
+                clean_up(self._repo, silent=True)
             if self._memories is None or (not self._branch and self._repo.config.in_force.memory_follow_git):
                 merge_finished(self._repo)
                 self._memories = self._repo.memories(self._branch)

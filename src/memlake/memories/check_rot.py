@@ -81,7 +81,7 @@ def check_memories(
     context: MemoryContext, instructions: Iterable[Item] = (), *, project: str | None = None
 ) -> RotReport:
     """What is rotten in the memories of the branch."""
-    memories = _list_memories(context, context.choose_projects(project))
+    memories = _list_memories(context, context.choose_projects(project))[::-1]  # the oldest first
     passages = [_make_passage(context, memory, at, _name_source(memory)) for at, memory in enumerate(memories)]
     findings = find_rot([*passages, *_fix(context, instructions, len(passages))], _find_project(context))
     return _report(len(passages), findings)

@@ -52,16 +52,18 @@ def merge_finished(repo: Repo) -> list[str]:
     return [] if repo._find_followed() is None else later.git_branches.merge_finished(repo)
 
 
-def clean_up(repo: Repo) -> str:
+def clean_up(repo: Repo, *, silent: bool = False) -> str:
     """Once a day what `memory.cleanup` says of memories that have expired: forget them, or say that they have.
 
-    Returns what a person should be told; empty if there is nothing to tell.
+    Returns what a person should be told; empty if there is nothing to tell. `silent`: nobody is there to be told.
     """
     how, today = repo.config.in_force.memory_cleanup, time.strftime("%Y-%m-%d", time.gmtime(layout.now() // 1_000_000))
-    local = repo._look().local
-    if how == "off" or not (repo.dir / "index").exists() or local.state("cleanup") == today:
+    local, done = repo._look().local, f"{today} {how}"  # another setting counts at once
+    if how == "off" or (silent and how == "propose"):
         return ""
-    local.set_state(cleanup=today)
+    if not (repo.dir / "index").exists() or local.state("cleanup") == done:
+        return ""
+    local.set_state(cleanup=done)
     narrow = open_narrow(repo)
     expired = narrow.list_expired()
     count = f"{len(expired):,} {'memory' if len(expired) == 1 else 'memories'}"

@@ -14,6 +14,7 @@ import pytest
 import memlake as ml
 from memlake.memories.memories import Draft
 from tests.cli.conftest import Run
+from tests.conftest import SetClock
 
 Hook = Callable[..., str]
 
@@ -136,3 +137,15 @@ def test_a_sub_agent_is_told_the_rules_and_its_session_is_told_them_too(hook: Ho
     assert contents(hook("subagent-start", session_id="s", agent_id="a1")) == ["Names are in snake case"]
     assert contents(hook("subagent-start", session_id="s", agent_id="a2")) == ["Names are in snake case"]
     assert contents(hook("session-start", session_id="s")) == ["Names are in snake case"]
+
+
+def test_a_session_that_starts_forgets_what_is_over_if_the_setting_says_so(
+    hook: Hook, repo: Path, run: Run, set_clock: SetClock
+) -> None:
+    store(repo, Draft("The demo is on stage two", expires_at="in 1 day"), Draft("Tea is at four"))
+    set_clock(2 * 86_400)
+    hook("session-start", session_id="s1")
+    assert "expired" not in run("memory", "log").out
+    run("config", "memory.cleanup", "expired")
+    hook("session-start", session_id="s2")
+    assert "forget 1 memory that expired" in run("memory", "log", "-n", "1").out

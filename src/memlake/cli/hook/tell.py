@@ -19,7 +19,7 @@ from memlake.cli.hook.clients import Given
 from memlake.cli.hook.log_file import log
 from memlake.errors import Error
 from memlake.memories.record import Memory
-from memlake.repo import open_narrow, open_repo
+from memlake.repo import clean_up, open_narrow, open_repo
 
 if TYPE_CHECKING:
     from memlake.memories.briefing import Briefing, Session
@@ -36,7 +36,12 @@ _HEAD = (
 
 def session_start(given: Given, agent: str) -> str:
     """Where the last session stopped, the rules that stand, and the person's preferences; all anew unless resumed."""
-    return _start(given, agent, "session-start")
+    told = _start(given, agent, "session-start")
+    root = projects.find_memory_repo() or config.personal_folder()
+    if config.repo_folder(root).is_dir():
+        with open_repo(root) as repo:
+            clean_up(repo, silent=True)
+    return told
 
 
 def subagent_start(given: Given, agent: str) -> str:

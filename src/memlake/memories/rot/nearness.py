@@ -16,23 +16,26 @@ from memlake.index import terms
 
 _WORDS = 300  # of a text that count
 _TEXT = 8 << 10  # characters of it that are read
-_RAREST, _RECENT, _BEST = 12, 32, 3  # words asked for, texts looked at for each, texts that come back
-_ALIKE = 1 / 3  # the least share of all their words that both must have; `port 8080` and `port 9090` have a third
+_RAREST, _RECENT = 12, 32  # words asked for, and texts looked at for each
+_LOOKED, _BEST = 12, 3  # texts whose words are compared, and that come back
+_SHORT = 12  # words of a text that says one thing; of two longer ones more must be the same
+_ALIKE, _LONG_ALIKE = 1 / 3, 1 / 2  # the least share of all words that both have; `port 8080`, `port 9090`: a third
 _WITHIN = 0.8  # or of the shorter one's words, where the other says more beside
+_HEAD, _BEGIN_ALIKE = 6, 0.6  # or so much of their first words: a page says first what it is about
 _MASK = (1 << 62) - 1
 
 
 class Words:
-    """The words of a text, as numbers: `bag` each once, `marks` these and each pair of neighbours."""
+    """The words of a text, as numbers: `bag` each once, `head` the first, `marks` all and each pair of neighbours."""
 
-    __slots__ = ("bag", "marks")
+    __slots__ = ("bag", "head", "marks")
 
     def __init__(self, text: str, salt: int) -> None:
         stems = [one for one in terms.words(text[:_TEXT]) if not terms.says_nothing(one)][:_WORDS]
         row = [terms.hash_term(stem) ^ salt for stem in stems]
-        self.bag = frozenset(row)
-        pairs = {(a * 0x9E3779B97F4A7C15 + b) & _MASK for a, b in itertools.pairwise(row)}
-        self.marks = array("q", sorted(self.bag | pairs))
+        pairs = [(a * 0x9E3779B97F4A7C15 + b) & _MASK for a, b in itertools.pairwise(row)]
+        self.bag, self.head = frozenset(row), frozenset(row[:_HEAD])
+        self.marks = array("q", sorted(self.bag.union(pairs)))
 
 
 class Neighbours:
@@ -60,13 +63,17 @@ class Neighbours:
             for other in self._having.get(mark, ())[-_RECENT:]:
                 scores[other] = scores.get(other, 0.0) + worth
         ranked = sorted(scores, key=lambda other: (-scores[other], -other))
-        near = (other for other in ranked if self._is_near(number, other) and accepts(other))
-        return list(itertools.islice(near, _BEST))
+        first = itertools.islice(filter(accepts, ranked), _LOOKED)
+        return list(itertools.islice((other for other in first if self._is_near(number, other)), _BEST))
 
     def _is_near(self, one: int, other: int) -> bool:
         first, second = self.words[one].bag, self.words[other].bag
         both, shorter = len(first & second), max(1, min(len(first), len(second)))
-        return both >= _WITHIN * shorter or both >= _ALIKE * (len(first) + len(second) - both)
+        alike = _ALIKE if shorter <= _SHORT else _LONG_ALIKE
+        if both >= _WITHIN * shorter or both >= alike * (len(first) + len(second) - both):
+            return True
+        heads = self.words[one].head, self.words[other].head
+        return len(heads[0] & heads[1]) >= _BEGIN_ALIKE * max(2, min(map(len, heads)))
 
     def overlap(self, one: int, other: int) -> float:
         """How much of the words of both texts together both have."""

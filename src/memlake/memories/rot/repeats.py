@@ -66,7 +66,11 @@ class _Reader:
             yield self._note_again(new, same, DUPLICATE, "It says the same.")
             return
         near = self.near.find(at, accepts=lambda other: other not in self.gone and _may_meet(self.passages[other], new))
-        met = [(other, self._decide(other, at)) for other in near]
+        met = list[tuple[int, Decision]]()
+        for other in near:
+            met.append((other, self._decide(other, at)))
+            if met[-1][1] in {"skip", "conflict"}:  # of what they say one text stands, so no other has it
+                break
         held = next((one for one in met if one[1] == "skip"), None) or self._find_echo(at, met)
         if held is not None:
             yield self._note_again(new, held[0], NEAR, held[1].why)
