@@ -54,7 +54,7 @@ def _settle_part(pair: Pair, verdict: Verdict, judge: Judge) -> Verdict:
         return said[at]
     stands = find_told(said[at].text or pair.new.text) or new
     assert stands is not None
-    facts = (*told.facts[:at], stands.facts[0], *told.facts[at + 1 :])
+    facts = (*told.facts[:at], *stands.facts, *told.facts[at + 1 :])
     return said[at]._replace(text=write_told(Told(told.subject, facts)))
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from memlake.memories.rules import lexicon
 from memlake.memories.rules.agree import collect_values
-from memlake.memories.rules.entail import entails
+from memlake.memories.rules.entail import entails, split_denials
 from memlake.memories.rules.pairs import Pair, Verdict
 from memlake.memories.rules.phrases import BE, Phrase, as_written, common, stem
 from memlake.memories.rules.sentences import LEAD_IN, Frame, find_correction, find_frame, is_single
-from memlake.memories.rules.subjects import find_told
+from memlake.memories.rules.subjects import Told, find_told, same_subject, write_told
 
 # Keys of a context that say where a memory holds; two memories that differ in one of them do not meet.
 SCOPES = (
@@ -238,13 +238,38 @@ def judge_negation(pair: Pair) -> Verdict | None:
     if not pair.one_denies or pair.other_subject:
         return None
     denied, stated = (pair.old, pair.new) if pair.old.denials else (pair.new, pair.old)
-    if not denied.bag or not (entails(stated, denied) or _instead(stated, denied)):
+    clauses = split_denials(denied)
+    clause = next((one for one in clauses if entails(stated, one) and _is_denied(pair, one, clauses)), None)
+    if not denied.bag or not (clause or entails(stated, denied) or _instead(stated, denied)):
         return None
     if pair.other_situation:
         return Verdict("coexist", "other-situation", "One denies what the other states, each for its own situation.")
     if _lacks(denied):
         return Verdict("coexist", "negation-unsure", "With and without: each may hold for a case of its own.")
-    return Verdict("conflict", "negation", "One denies what the other states.")
+    kept = (
+        [one for one in clauses if one != clause and not one.bag <= stated.bag] if denied is pair.old and clause else []
+    )
+    text = _write_beside(stated, kept) if kept else None
+    return Verdict("conflict", "negation", "One denies what the other states.", text)
+
+
+def _write_beside(stated: Phrase, kept: list[Phrase]) -> str:
+    """The new fact and the clauses of the old one that it leaves alone: `User: drinks beer; does not eat meat`."""
+    told = [find_told(phrase.text) for phrase in (stated, *kept)]
+    known = [one for one in told if one is not None and same_subject(one.subject, told[0].subject if told[0] else "")]
+    if len(known) == len(told):
+        return write_told(Told(known[0].subject, tuple(fact for one in known for fact in one.facts)))
+    return " ".join(f"{phrase.text.rstrip('.')}." for phrase in (stated, *kept))
+
+
+def _is_denied(pair: Pair, clause: Phrase, clauses: list[Phrase]) -> bool:
+    """One clause of several denies it. If the subject may be any man, the first clause must state much the same."""
+    if not pair.indefinite or not clause.denials:
+        return clause.denials > 0
+    first, stated = clauses[0], pair.new if pair.old.denials else pair.old
+    rest = first.bag - clause.bag
+    elsewhere = any(first.places.get(word, {""}) != {""} for word in rest - stated.bag)
+    return not first.denials and not elsewhere and 2 * len(rest & stated.bag) >= len(rest)
 
 
 def _instead(stated: Phrase, denied: Phrase) -> bool:
@@ -337,11 +362,12 @@ def judge_opposite(pair: Pair) -> Verdict | None:
 
 
 def _name_two(pair: Pair) -> bool:
-    """`The front door`, `the back door`: the opposites say which one is meant, and are not what is told of it."""
+    """`The front door`, `the back door`: the opposites say which one is meant, or they are told of two things."""
     old, new = find_told(pair.old.text), find_told(pair.new.text)
     if old is None or new is None:
         return False
-    return pair.opposites <= Phrase(old.subject).bag ^ Phrase(new.subject).bag
+    was, came = Phrase(old.subject).bag, Phrase(new.subject).bag
+    return pair.opposites <= was ^ came or bool(was and came and was.isdisjoint(came))
 
 
 def judge_unspaced(pair: Pair) -> Verdict | None:

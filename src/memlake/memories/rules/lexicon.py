@@ -37,6 +37,7 @@ PLACE_GROUPS = """
 """
 PLACES = {word: group.split()[0] for group in re.split("[;\n]", PLACE_GROUPS) for word in group.split()}
 DETERMINERS = _words("a an the this that these those my our his her their its your some")
+DEFINITE = DETERMINERS - {"a", "an", "some"}
 # Where what is told of a subject begins; other verbs are known by their -s.
 ALWAYS_VERBS = _words(
     """is are was were has have had can cannot must should will shall needs need does do uses use takes wants keeps
@@ -276,6 +277,9 @@ KINDS_OF_THINGS = """
         cyclist runner swimmer surfer skater skier driver worker cook chef singer dancer musician teacher student
         soldier climber hiker hunter fisherman athlete actor artist customer colleague friend neighbour
         brother sister mother father husband wife son daughter uncle aunt cousin grandmother grandfather
+        jogger snowboarder skateboarder bicyclist motorcyclist boxer wrestler goalkeeper guitarist pianist drummer
+        painter photographer waiter waitress farmer cowboy nurse doctor firefighter clown gymnast cheerleader
+        passenger pedestrian lawyer engineer
     child: boy girl baby toddler infant teenager son daughter
     man: father husband brother son uncle grandfather policeman fisherman businessman king
     woman: mother wife sister daughter aunt grandmother policewoman businesswoman queen
@@ -283,8 +287,9 @@ KINDS_OF_THINGS = """
         giraffe zebra deer squirrel hamster turtle snake frog duck chicken hen parrot kangaroo lemur puppy kitten
         insect bee whale dolphin shark wolf fox camel donkey
     pet: dog cat hamster parrot rabbit goldfish
-    bird: duck chicken hen parrot eagle owl pigeon penguin swan
+    bird: duck chicken hen parrot eagle owl pigeon penguin swan goose crow sparrow dove seagull
     vehicle: car truck lorry bus van taxi sedan tractor motorcycle bicycle scooter train tram boat ship
+        jeep
     car: sedan taxi jeep
     boat: ship canoe kayak yacht ferry raft
     food: pizza bread meat cheese rice pasta noodle soup salad egg sandwich burger cake cookie fruit vegetable potato
@@ -292,7 +297,12 @@ KINDS_OF_THINGS = """
     meat: chicken steak bacon beef pork ham lamb turkey sausage
     fruit: apple banana orange pear grape lemon melon peach cherry strawberry mango
     vegetable: potato carrot onion tomato pepper cucumber broccoli cabbage lettuce garlic bean pea spinach leek okra
+    seafood: fish shrimp prawn crab lobster oyster squid mussel salmon tuna
+    fish: salmon tuna trout cod herring
+    dairy: milk cheese yogurt butter cream
+    nut: peanut almond walnut hazelnut cashew
     drink: water coffee tea juice milk beer wine soda lemonade cocoa
+    alcohol: beer wine whisky whiskey vodka rum gin cocktail champagne liquor
     instrument: guitar piano violin flute drum trumpet cello harp saxophone keyboard clarinet harmonica
     furniture: table chair sofa bed desk bench cupboard shelf wardrobe
     clothes: shirt dress coat jacket trousers jeans skirt hat cap shoe sock glove scarf sweater suit uniform
@@ -303,6 +313,12 @@ KINDS_OF_THINGS = """
     plant: tree flower bush grass
     tool: hammer saw drill screwdriver wrench axe
     building: house church tower school hospital barn castle temple
+"""
+CJK_KINDS = """
+    宠物=猫|(?<!热)狗|兔|仓鼠|鹦鹉|金鱼|乌龟 寵物=貓|(?<!熱)狗|兔|倉鼠|鸚鵡|金魚|烏龜
+    海鲜=虾|蟹|鱼(?!香)|扇贝|牡蛎 海鮮=蝦|蟹|魚(?!香)|扇貝|牡蠣 酒=香槟|香檳|威士忌|伏特加 肉=火腿|培根|香肠|香腸
+    水果=苹果|蘋果|香蕉|橙|梨|葡萄|西瓜|草莓|芒果 奶制品=牛奶|奶酪|酸奶|黄油 坚果=花生|杏仁|核桃|腰果
+    乐器=钢琴|吉他|小提琴|长笛|小号|大提琴|二胡 樂器=鋼琴|吉他|小提琴|長笛|小號|大提琴|二胡
 """
 # A denial does not tell these apart: who mows no lawn mows no grass. Too loose to call two memories the same.
 NEAR_GROUPS = """

@@ -243,12 +243,16 @@ def _cut(word: str) -> str:
         word = word[:-2]
     elif word.endswith("s") and not word.endswith(("ss", "us", "is")):
         word = word[:-1]
+    elif word.endswith("men") and len(word) > 4:  # `policewomen`
+        word = f"{word[:-2]}an"
     for ending in ("ing", "ed"):
         root = word.removesuffix(ending)
         if root != word and len(root) > 2 and VOWEL.search(root):
             doubled = len(root) > 3 and root[-1] == root[-2] and root[-1] not in "lsz"
             word = root[:-1] if doubled else root
             break
+    if word.endswith("ell") and len(word) > 5:  # `travelling`, `traveling`
+        return word[:-1]
     return word[:-1] if word.endswith("e") and len(word) > 3 else word
 
 
