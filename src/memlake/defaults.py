@@ -134,7 +134,7 @@ class Settings:
         10_000, "how many records of what was told to whom are kept on this machine; 0 for none", least=0
     )
     hook_categories: str = _data(
-        "preferences,conventions", "the categories that a coding agent's session starts with; * for all"
+        "preferences,conventions,decisions", "the categories that a coding agent's session starts with; * for all"
     )
     hook_budget: int = _data(800, "the most tokens that a coding agent's session starts with", least=0)
     search_max_results: int = _data(100, "the most hits that one search returns", least=1)

@@ -114,6 +114,11 @@ def _is_strange(value: str, match: re.Match[str]) -> bool:
     return _STRANGE.search(value) is not None and _KNOWN.match(value) is None and _is_password(value, match)
 
 
+def _is_issued(value: str, match: re.Match[str]) -> bool:
+    """The same where only `key` says what it is: one that is no name (`the key is user_2024_v1`)."""
+    return _STRANGE.search(value) is not None and _is_random(value, match)
+
+
 def _is_any(_: str, __: re.Match[str]) -> bool:
     return True
 
@@ -219,6 +224,8 @@ RULES = (
     Rule("password", ("pw",), "(?<![a-z0-9]pw)" + _SET, _is_password),
     Rule("password", ("pwd", "contraseña", "密码", "密碼", "口令"), _SET, _is_password),
     Rule("api key", ("key",), f"(?:{_KEYS})" + _SET, _is_random),
+    Rule("api key", ("key", "密钥", "密鑰"),
+         r"(?P<tail>)(?:\s?(?:是|为|為)\s?|(?:\s(?:for|of|to)\s[^\n.;:,=]{1,40}?)?\sis\s)" + _VALUE, _is_issued),
     Rule("secret", ("secret", "credential", "token"), _SET, _is_random),
 )  # fmt: skip
 _CARD = re.compile(r"[2-6](?<![\w.+/-].)\d{3}([ -]?)\d{4,6}\1\d{4,5}(?:\1\d{4})?(?![\w/-]|\.\d)", re.ASCII)

@@ -192,7 +192,7 @@ def test_a_hook_and_an_agent_that_lives_on_write_to_the_branch_of_git(shop: Path
     with open_for_memories() as repo:
         now = layout.now()
         said = Memory(layout.new_id(), SIDE, "a", created_at=now, updated_at=now)
-        assert open_narrow(repo).deposit(said)
+        open_narrow(repo).put([said], "store", agent="a")
     with ml.Agent(agent_id="a") as agent:
         agent.store_memory(MAIN)
         assert agent.branch == "side" and len(agent.search_memory("Tuesdays releases")) == 1

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         briefing,
         check_index,
         check_rot,
+        coding_session,
         conflicts,
         context,
         doubt,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
         forgotten,
         hook_search,
         import_records,
+        keep_turn,
         kind,
         lineage,
         memories,
@@ -48,10 +50,10 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "anchors", "branch_expiry", "branches", "briefing", "check_index", "check_rot", "conflicts", "context",
-    "doubt", "embedders", "forget", "forgotten", "hook_search", "import_records", "kind", "lineage", "memories",
-    "recall_tests", "recalls", "record", "redact", "remember", "rerankers", "resources", "revert", "review",
-    "rules", "search", "standing", "state", "stats", "take_anchors", "take_files", "timeline", "transfer",
-    "upkeep", "why",
+    "anchors", "branch_expiry", "branches", "briefing", "check_index", "check_rot", "coding_session", "conflicts",
+    "context", "doubt", "embedders", "forget", "forgotten", "hook_search", "import_records", "keep_turn", "kind",
+    "lineage", "memories", "recall_tests", "recalls", "record", "redact", "remember", "rerankers", "resources",
+    "revert", "review", "rules", "search", "standing", "state", "stats", "take_anchors", "take_files", "timeline",
+    "transfer", "upkeep", "why",
 ]  # fmt: skip
 __getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 from memlake.errors import Conflict as Conflicting
 from memlake.errors import Corrupt, NotFound, Purged
-from memlake.memories import record, store
+from memlake.memories import record
 from memlake.memories.context import MemoryContext
-from memlake.memories.kind import MEMORY, STATE
+from memlake.memories.kind import MEMORY, STATE, write_entry
 from memlake.memories.record import Memory, Past
 from memlake.objects import layout
 from memlake.records import Conflict, Entry
@@ -73,10 +73,10 @@ def settle_choice(history: History, met: Conflict) -> Mapping[str, Entry | None]
         return plain
     if met.choice == "both":
         copy = theirs._replace(memory_id=layout.new_id(), related=(ours.memory_id,))
-        return {f"{met.path.rsplit('/', 1)[0]}/{copy.memory_id}": store.write_entry(history, copy)}
+        return {f"{met.path.rsplit('/', 1)[0]}/{copy.memory_id}": write_entry(history, copy)}
     if met.choice == "ours":
-        return {met.path: store.write_entry(history, _with_past(ours, theirs, met.theirs.oid))}
-    return {met.path: store.write_entry(history, _with_past(theirs, ours, met.ours.oid))}
+        return {met.path: write_entry(history, _with_past(ours, theirs, met.theirs.oid))}
+    return {met.path: write_entry(history, _with_past(theirs, ours, met.ours.oid))}
 
 
 def _with_past(won: Memory, lost: Memory, oid: str) -> Memory:

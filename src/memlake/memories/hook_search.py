@@ -6,11 +6,12 @@ It finds by words alone, and leaves an index that is far behind to whoever comes
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from memlake import memories as later  # what only memories that rest on something need
+from memlake import memories as later  # what only some events need
 from memlake import projects
 from memlake.defaults import Settings
 from memlake.errors import NotFound, Purged
@@ -20,23 +21,25 @@ from memlake.index.rows import Shown
 from memlake.index.terms import mark, query_words, says_nothing
 from memlake.memories import index_sync, record
 from memlake.memories.anchors import IN_DOUBT, Anchor, Formats
-from memlake.memories.kind import memory_path
+from memlake.memories.kind import memory_path, write_entry
 from memlake.memories.recalls import Recalls
-from memlake.memories.record import Memory
+from memlake.memories.record import SUMMARY, Memory, Past
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 from memlake.projects import Place
-from memlake.records import Author, Commit
+from memlake.records import Author, Commit, Entry
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import write
 from memlake.versions.verbs.write import Request
 
 if TYPE_CHECKING:
+    from memlake.memories.coding_session import CodingSession
     from memlake.memories.standing import Moment
 
 _BEHIND = 64  # commits the index may be behind for it to be brought up here
-_RECENT = 20  # commits looked at for the same thing said just before
+_RUNNING = 12  # sessions of which is known what was asked and done
+_SILENT = 3_600_000_000  # microseconds after which a session that says nothing is taken for dead
 _WORDS, _BYTES = 6, 60  # a reply that is shorter in both says little
 _CHAT = frozenset(
     query_words(
@@ -111,20 +114,48 @@ class Narrow:
         marks = [mark("project", name) for name in names]
         return len(self._look(lambda at, shown: at.newest(marks, shown, most=most, now=layout.now())))
 
-    def deposit(self, memory: Memory) -> bool:
-        """Store a memory as of this project, in one commit; False when its session said the same just before."""
-        history = self._here.history
-        memory = record.put_in_place(memory, projects.claim(self.place))
-        memory = memory._replace(org_id="local" if self._org == "*" else self._org)
-        if any(self._says(commit, memory) for commit in self._recent()):
-            return False
+    def find(self, agent_id: str, memory_id: str) -> Memory | None:
+        """A memory of the branch by whose it is and its id, without the index."""
+        entry = self._entry(memory_path(self._here.history, agent_id, memory_id))
+        return None if entry is None else record.decode(self._here.history.objects.read(entry.oid))
+
+    def put(self, new: Sequence[Memory], message: str, *, agent: str, gone: Sequence[Memory] = ()) -> None:
+        """Store memories as of this project, new ones and new values of old ones, and remove others, in one commit.
+
+        What has an id that is taken is a new value of that memory; one whose text changes becomes its history, a
+        summary excepted, which grows with its session. Raises Conflict if one of them was changed meanwhile.
+        """
         if self._fork is not None:
             self.branch, self._fork = self._fork(), None
-        path = memory_path(history, memory.agent_id, memory.memory_id)
-        message, author = f"store memory {memory.memory_id}", Author(memory.agent_id or "hook")
-        request = Request({path: record.encode(memory)}, message, self.branch, author)
-        write.write(self._here, request, None)
-        return True
+        history, place = self._here.history, projects.claim(self.place)
+        changes: dict[str, bytes | Entry | None] = {}
+        expects: dict[str, Entry | None] = {}
+        with history.db.write():
+            for memory in new:
+                path = memory_path(history, memory.agent_id, memory.memory_id)
+                expects[path] = entry = self._entry(path)
+                changes[path] = write_entry(history, self._place(memory, place, entry))
+            for memory in gone:
+                path = memory_path(history, memory.agent_id, memory.memory_id)
+                if (entry := self._entry(path)) is not None:
+                    changes[path], expects[path] = None, entry
+            if changes:
+                write.write(self._here, Request(changes, message, self.branch, Author(agent or "hook"), expects), None)
+
+    def _place(self, memory: Memory, place: Place, entry: Entry | None) -> Memory:
+        """A memory as it is written over what stands at its path, or as of this project where nothing does."""
+        if entry is None:
+            return record.put_in_place(memory, place)._replace(org_id="local" if self._org == "*" else self._org)
+        old = record.decode(self._here.history.objects.read(entry.oid))
+        keeps = old.content == memory.content or memory.memory_type == SUMMARY
+        past = old.history if keeps else (*old.history, Past(entry.oid, memory.updated_at))
+        return memory._replace(
+            created_at=old.created_at, history=past, project=old.project, area=old.area, package=old.package,
+            own=old.own, org_id=old.org_id,
+        )  # fmt: skip
+
+    def _entry(self, path: str) -> Entry | None:
+        return self._here.history.entries(self._head(self.branch), [path]).get(path)
 
     def list_expired(self) -> list[Memory]:
         """Memories of this project and of none that are past the end they were given."""
@@ -155,6 +186,33 @@ class Narrow:
         return later.standing.describe_now(
             self._here, self.branch, self.place, self._formats, follows=follows, quick=True
         )
+
+    # -- sessions that run --------------------------------------------------------------------
+
+    def read_session(self, key: str) -> CodingSession:
+        """What is known of a session that runs; a new one if nothing is."""
+        return later.coding_session.decode(self._running().get(key, "{}"))
+
+    def edit_session(self, key: str, change: Callable[[CodingSession], CodingSession]) -> CodingSession:
+        """Change what is known of a session, while no other process can; the last ones that were heard of are kept."""
+        with self._here.local.db.write():
+            known = self._running()
+            session = change(later.coding_session.decode(known.pop(key, "{}")))
+            known[key] = later.coding_session.encode(session._replace(project=self.place.project, at=layout.now()))
+            self._here.local.set_state(sessions=json.dumps(dict(list(known.items())[-_RUNNING:])))
+        return session
+
+    def list_left(self) -> list[str]:
+        """Sessions of this project whose program died: something was stated in them, and then nothing for an hour."""
+        long_ago, names = layout.now() - _SILENT, self.place.same
+        known = (
+            (key, later.coding_session.decode(text)) for key, text in self._running().items() if '"noted": [[' in text
+        )
+        return [key for key, one in known if one.noted and one.at < long_ago and one.project in names]
+
+    def _running(self) -> dict[str, str]:
+        found = self._here.local.json_state("sessions")
+        return {str(key): str(text) for key, text in found.items()} if isinstance(found, dict) else {}
 
     # -- reading ------------------------------------------------------------------------------
 
@@ -202,24 +260,6 @@ class Narrow:
                     self._known[one.oid] = record.decode(self._here.history.objects.read(one.oid.hex()))
         return [self._known[one.oid] for one in found if one.oid in self._known]
 
-    # -- what was said just before ------------------------------------------------------------
-
     def _head(self, branch: str) -> Commit | None:
         heads = refs.find(self._here.history.db, branch)
         return refs.commit_of(self._here.history, heads["memory"]) if heads else None
-
-    def _recent(self) -> list[Commit]:
-        commits, current = list[Commit](), self._head(self.branch)
-        while current is not None and len(commits) < _RECENT:
-            commits.append(current)
-            current = self._here.history.get(current.parents[0]) if current.parents else None
-        return commits
-
-    def _says(self, commit: Commit, memory: Memory) -> bool:
-        for change in self._here.history.changes(commit)[:1]:
-            if change.new is None or not change.path.startswith(index_sync.ROOM):
-                continue
-            for said in self._read([Seen(b"", bytes.fromhex(change.new.oid), 0)]):
-                if (said.session_id, said.content) == (memory.session_id, memory.content):
-                    return True
-        return False

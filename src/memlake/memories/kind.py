@@ -1,6 +1,7 @@
-"""The kinds of this room, memories and agent state, and their paths. `status` loads it, so it must stay light.
+"""The kinds of this room, memories and agent state, their paths, and how one is written.
 
-What people name (agents, keys) is salted in a path, so that a path tells nobody a name.
+`status` loads it, so it must stay light. What people name (agents, keys) is salted in a path, so that a path tells
+nobody a name.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from memlake.records import Conflict, Entry
 from memlake.versions.kinds import Kind, define
 
 if TYPE_CHECKING:
+    from memlake.memories.record import Memory
     from memlake.versions.history.commits import History
     from memlake.versions.kinds import Edits, Sides
 
@@ -70,6 +72,13 @@ STATE = define(Kind("state", "state", "memory", 5, ("state value", "state values
 
 def memory_path(history: History, agent_id: str, memory_id: str) -> str:
     return f"{MEMORY.folder}{_hash_name(history, agent_id)}/{memory_id}"
+
+
+def write_entry(history: History, memory: Memory, *, data: bytes | None = None) -> Entry:
+    """A memory, written. Earlier values are linked: gc and a purge follow them without reading the record."""
+    data = memories.record.encode(memory) if data is None else data
+    links = [past.oid for past in memory.history]
+    return Entry(history.objects.write(data, links=links), "memory", len(data))
 
 
 def state_path(history: History, agent_id: str, key: str) -> str:

@@ -22,8 +22,9 @@ from memlake.named_tuple import NamedTuple
 from memlake.projects import OWN, Place
 from memlake.versions.history.times import parse_end
 
-TYPES = ("fact", "episode", "preference", "context")
-CATEGORIES = ("preferences", "conventions", "project-notes", "contacts", "learnings")
+SUMMARY = "summary"  # what was done in a session, in one memory that grows with it
+TYPES = ("fact", "episode", "preference", "context", SUMMARY)
+CATEGORIES = ("preferences", "conventions", "decisions", "project-notes", "contacts", "learnings")
 SOURCES = ("person", "agent", "tool", "web", "import")  # what a memory comes from; more may follow a colon
 RUNS = ("shell:", "run:")  # sessions that are a terminal or a run of a program, not a conversation
 SCOPES = ("project", "own")  # whose memories a search sees: everybody's of the project, or the asker's own

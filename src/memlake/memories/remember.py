@@ -15,7 +15,7 @@ from memlake import memories as later  # what only memories that rest on somethi
 from memlake.errors import Conflict, Corrupt, InvalidInput, NotFound, Purged
 from memlake.memories import index_sync, record, search, store, verdicts
 from memlake.memories.context import MemoryContext
-from memlake.memories.kind import MEMORY
+from memlake.memories.kind import MEMORY, write_entry
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, Outcome
 from memlake.memories.rules import Context, Decision, decide, is_elliptic, name_rivals
 from memlake.memories.search import Query
@@ -183,7 +183,7 @@ def apply_notes(
 ) -> dict[str, Entry | None]:
     """The edits of a merge with the contradictions noted; what changed since they were looked for stays as it is."""
     same = {path: memory for path, (oid, memory) in noted.items() if (entry := edits.get(path)) and entry.oid == oid}
-    return {**edits, **{path: store.write_entry(context.here.history, memory) for path, memory in same.items()}}
+    return {**edits, **{path: write_entry(context.here.history, memory) for path, memory in same.items()}}
 
 
 def note_contradictions(context: MemoryContext, edits: Mapping[str, Entry | None]) -> dict[str, Entry | None]:

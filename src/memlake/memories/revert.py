@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
 from memlake.memories import index_sync, lineage, record, search, store, timeline
 from memlake.memories.context import MemoryContext, agent_author
-from memlake.memories.kind import MEMORY, STATE, memory_path
+from memlake.memories.kind import MEMORY, STATE, memory_path, write_entry
 from memlake.memories.recalls import Recalls
 from memlake.memories.record import Memory, Past
 from memlake.memories.search import Query
@@ -321,7 +321,7 @@ def _write(context: MemoryContext, found: Mapping[str, _Found], states: Mapping[
             was, again = one.told.memory, one.told.restored
             past = (*was.history, Past(one.entry.oid, now)) if was is not None and one.entry is not None else None
             again = again and again._replace(updated_at=now, history=again.history if past is None else past)
-            changes[path] = again and store.write_entry(history, again)
+            changes[path] = again and write_entry(history, again)
         message = f"revert: forget {len(found) - restored} memories, restore {restored}"
         message += f", {len(states)} state values" if states else ""
         context.write(changes, message, context.author, expects={path: one.entry for path, one in found.items()})

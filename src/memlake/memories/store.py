@@ -15,11 +15,10 @@ from memlake.errors import Conflict, Corrupt, InvalidInput, NotFound, Unavailabl
 from memlake.index.rows import Docs
 from memlake.memories import branch_expiry, index_sync, record
 from memlake.memories.context import MemoryContext, agent_author, heals, reads
-from memlake.memories.kind import memory_path
+from memlake.memories.kind import memory_path, write_entry
 from memlake.memories.record import Caller, Memory, Past
 from memlake.objects import layout
 from memlake.records import Author, Commit, Entry
-from memlake.versions.history.commits import History
 
 _PART = re.compile(r"[0-9a-f]{6,32}")
 
@@ -70,13 +69,6 @@ def update_index(context: MemoryContext, known: Docs | None = None) -> None:
 @heals
 def _follow(context: MemoryContext, known: Docs) -> None:
     index_sync.follow(context.here.history, context.index, context.branch, known)
-
-
-def write_entry(history: History, memory: Memory, *, data: bytes | None = None) -> Entry:
-    """A memory, written. Earlier values are linked: gc and a purge follow them without reading the record."""
-    data = record.encode(memory) if data is None else data
-    links = [past.oid for past in memory.history]
-    return Entry(history.objects.write(data, links=links), "memory", len(data))
 
 
 def get(context: MemoryContext, memory_id: str) -> Memory:

@@ -55,12 +55,26 @@ def _read_input(event: str, program: Program) -> Given:
     return given
 
 
+def _answer_prompt(given: Given, agent: str) -> str | None:
+    """What is stated is noted even if nothing can be told."""
+    try:
+        return tell.prompt(given, agent)
+    finally:
+        keep.note_prompt(given)
+
+
+def _start_session(given: Given, agent: str) -> str | None:
+    """What a session that died had stated is there for the next one."""
+    keep.keep_left(agent)
+    return tell.session_start(given, agent)
+
+
 EVENTS: dict[str, Callable[[Given, str], str | None]] = {
-    "session-start": tell.session_start,
-    "prompt": tell.prompt,
+    "session-start": _start_session,
+    "prompt": _answer_prompt,
     "stop": keep.stop,
-    "session-end": keep.deposit,
-    "pre-compact": keep.deposit,
+    "session-end": keep.session_end,
+    "pre-compact": keep.session_end,
     "subagent-start": tell.subagent_start,
-    "subagent-stop": keep.stop,
+    "subagent-stop": keep.subagent_stop,
 }

@@ -20,12 +20,12 @@ from memlake.programs import HOOKED, Hooks
 
 _HELP = {
     "session-start": "Print where the last session stopped and the rules that stand (settings hook.*) as context.",
-    "prompt": "Print the few memories that a prompt is about as context; mostly none.",
-    "pre-compact": "Store the agent's last message before its context is cut.",
-    "stop": "Store the agent's last message as an episode of its session.",
-    "session-end": "Store the agent's last message, unless `stop` did.",
+    "prompt": "Print the few memories that a prompt is about as context, mostly none; note what it states.",
+    "pre-compact": "Store what the session stated, and its summary, before the context is cut.",
+    "stop": "Store the rules and decisions that the person stated, and the summary of the session.",
+    "session-end": "Store what is left of a session.",
     "subagent-start": "Print the rules that stand for a sub-agent.",
-    "subagent-stop": "Store the last message of a sub-agent.",
+    "subagent-stop": "Add what a sub-agent reported to the summary of its session.",
 }
 _OURS = re.compile(r"memlake(\.cli)? hook [a-z-]+")
 _PLUGIN = Path(__file__).with_name("opencode.js")

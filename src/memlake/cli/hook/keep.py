@@ -1,56 +1,116 @@
-"""What is stored of what an agent said: at the end of its turns, its sessions and its context."""
+"""What is kept of a session: what the person states to be obeyed later, and one summary of what was done.
+
+A prompt is only noted, in this checkout. The end of its turn stores what it stated, because only then is known what the
+agent made of it, in one commit with the summary; if that never comes, the next event that may write does it.
+"""
 
 from __future__ import annotations
 
-import time
+from typing import TYPE_CHECKING
 
-from memlake import memories
+from memlake import config, memories, projects
 from memlake.cli.hook import clients
 from memlake.cli.hook.clients import Given
 from memlake.memories import record
-from memlake.memories.record import Memory
-from memlake.objects import layout
-from memlake.repo import open_for_memories, open_narrow
+from memlake.repo import open_for_memories, open_narrow, open_repo
 
-_EPISODE = 4000  # characters of a message that are kept
+if TYPE_CHECKING:
+    from memlake.memories.coding_session import CodingSession
+    from memlake.memories.hook_search import Narrow
+
+_READ = 20_000  # characters of a prompt that are looked at
+_MESSAGE = 100_000  # ... and of a message
+
+
+def note_prompt(given: Given) -> None:
+    """Note what a prompt asks and states, if there is a repo: making one is left to the end of the turn."""
+    text = str(given.get("prompt") or "")[:_READ]
+    if not text.strip() or not memories.coding_session.says_something(text):
+        return
+    root = projects.find_memory_repo() or config.personal_folder()
+    if not config.repo_folder(root).is_dir():  # its transcript tells the end of the turn
+        return
+    with open_repo(root) as repo:
+        narrow = open_narrow(repo)
+        if narrow.settings.memory_enabled:
+            safe = _hide_secrets(text, narrow.settings.memory_secrets)
+            narrow.edit_session(_read_session(given), lambda one: memories.coding_session.note_prompt(one, safe))
 
 
 def stop(given: Given, agent: str) -> None:
-    """The last message of a turn becomes an episode; not when a hook already made the agent go on."""
+    """Keep what a turn stated and did; not when a hook already made the agent go on."""
     if not given.get("stop_hook_active"):
-        deposit(given, agent)
+        _keep(given, agent)
 
 
-def deposit(given: Given, agent: str) -> None:
-    """Keep the agent's last message as an episode of its session, unless it was kept just before."""
-    path = given.get("agent_transcript_path") or given.get("transcript_path")
-    text = given.get("last_assistant_message") or clients.last_message(path)
-    if not text or memories.hook_search.says_little(text):
+def subagent_stop(given: Given, _agent: str) -> None:
+    """What a sub-agent reports belongs to the summary of the session that sent it."""
+    said = _read_message(given)
+    if not said or given.get("stop_hook_active"):
         return
     with open_for_memories() as repo:
         narrow = open_narrow(repo)
         if narrow.settings.memory_enabled:
-            episode = _episode(_hide_secrets(text, narrow.settings.memory_secrets), given, agent)
-            narrow.deposit(episode._replace(uses=narrow.anchor_files(clients.list_touched(path))))
+            safe = _hide_secrets(said, narrow.settings.memory_secrets)
+            narrow.edit_session(_read_session(given), lambda one: memories.coding_session.add_report(one, safe))
+
+
+def session_end(given: Given, agent: str) -> None:
+    """Keep what is left of a session."""
+    _keep(given, agent)
+
+
+def keep_left(agent: str) -> None:
+    """Keep what was stated in sessions of this project whose program died."""
+    root = projects.find_memory_repo() or config.personal_folder()
+    if not config.repo_folder(root).is_dir():
+        return
+    with open_repo(root) as repo:
+        narrow = open_narrow(repo)
+        for session in narrow.list_left() if narrow.settings.memory_enabled else ():
+            memories.keep_turn.keep(narrow, memories.keep_turn.Turn(session, record.check_text(agent, "agent_id")))
+
+
+def _keep(given: Given, agent: str) -> None:
+    said, session = _read_message(given), _read_session(given)
+    with open_for_memories() as repo:
+        narrow = open_narrow(repo)
+        if not narrow.settings.memory_enabled:
+            return
+        touched = tuple(clients.list_touched(given.get("transcript_path")))
+        safe = _hide_secrets(said, narrow.settings.memory_secrets)
+        known = narrow.read_session(session)
+        if safe and not known.last.endswith(safe[-200:]):
+            prompt = _find_prompt(known, given, narrow)
+            narrow.edit_session(session, lambda one: _end_turn(one, prompt, safe, touched=bool(touched)))
+        memories.keep_turn.keep(
+            narrow, memories.keep_turn.Turn(session, record.check_text(agent, "agent_id"), safe, touched)
+        )
+
+
+def _end_turn(session: CodingSession, prompt: str, said: str, *, touched: bool) -> CodingSession:
+    session = memories.coding_session.note_prompt(session, prompt) if prompt else session
+    return memories.coding_session.end_turn(session, said, touched=touched)
+
+
+def _find_prompt(known: CodingSession, given: Given, narrow: Narrow) -> str:
+    """The prompt of a turn that no event told of, as its transcript has it."""
+    if known.prompt or known.noted:
+        return ""
+    rows = clients.list_backwards(given.get("transcript_path"))
+    text = next((text for speaker, text in rows if speaker == "user"), "")
+    return _hide_secrets(text[:_READ], narrow.settings.memory_secrets)
+
+
+def _read_session(given: Given) -> str:
+    return record.check_text(given.get("session_id"), "session_id")
+
+
+def _read_message(given: Given) -> str:
+    path = given.get("agent_transcript_path") or given.get("transcript_path")
+    return str(given.get("last_assistant_message") or clients.last_message(path) or "")[:_MESSAGE]
 
 
 def _hide_secrets(text: str, how: str) -> str:
-    """Nobody reads a warning here, so what looks like a secret is redacted even if the setting only warns."""
-    short = text if len(text) <= _EPISODE else f"{text[:_EPISODE]}…"
-    return memories.redact.guard(short, "redact" if how == "warn" else how)[0]
-
-
-def _episode(text: str, given: Given, agent: str) -> Memory:
-    now = time.time_ns() // 1000
-    return Memory(
-        layout.new_id(),
-        record.check_content(text),
-        record.check_text(agent, "agent_id"),
-        record.check_text(given.get("session_id"), "session_id"),
-        memory_type="episode",
-        importance=0.3,
-        source="agent",
-        created_at=now,
-        updated_at=now,
-        client=record.check_text(agent, "agent_id"),
-    )
+    """A text as it may be noted. Nobody reads a warning here, so only `off` lets through what looks like a secret."""
+    return text if how == "off" else memories.redact.guard(text, "redact")[0]
