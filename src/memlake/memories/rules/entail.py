@@ -18,17 +18,20 @@ WORN = frozenset({"wearing", "dressed"})  # who is in a hat wears it
 # What is denied with these is denied without them: `cut into pieces`, `on top of`, `stand up`, `eat food`, 没有人.
 FILLER = re.compile(
     r"()(?: into (?:pieces|bits)| top of)\b|(没|沒|無|无)有(?=人)"
-    r"|(\b(?:sit|stand|lie|ly|kneel|cut|chop|slic|dic|lift|hold|clean|wash|wak|eat)\w*) (?:up|down|(?:any |some )?food)\b"
+    r"|(\b(?:sit|stand|lie|ly|kneel|cut|chop|slic|dic|lift|hold|clean|wash|wak|eat)\w*)"
+    r" (?:up|down|(?:any |some )?food)\b"
 )
 # Who has a dog has a pet; who has seen a dog need not.
 HAVING = re.compile(
     r"(?:has|have|had|owns?|keeps?|got) (?=an?\b|some\b|\d|(?:two|three|four|five|several|many|\w+s)\b)|有|养|養"
 )
 NOT_HAVING = re.compile(r"(?:has|have|had|owns?|keeps?|(?:does|do|did)(?: not|n't) (?:have|own|keep))\b|[没沒不]有?")
+# How a clause begins that goes on with the subject of the one before it.
 VERB = r"(?:is|are|was|were|does|do|did|has|have|had|can|could|will)"
 # Another clause that denies: `does not smoke and does not drink`, 不吃肉也不喝酒.
 DENIES_TOO = re.compile(
-    rf",? (?:and|but) (?=(?:there {VERB} )?(?:no|nobody|never)\b|(?:(?:\w+ ){{1,4}})?(?:{VERB} not|{VERB}n't|can't|won't)\b)"
+    rf",? (?:and|but) (?=(?:there {VERB} )?(?:no|nobody|never)\b"
+    rf"|(?:(?:\w+ ){{1,4}})?(?:{VERB} not|{VERB}n't|can't|won't)\b)"
     r"|[,\uff0c\u3001]?(?:但|也|而且|并且|並且)(?=[不没沒])|[,\uff0c\u3001](?=[不没沒])"
 )
 NO_SUBJECT = re.compile(rf"(?:{VERB}\b|{VERB}n't|can't|won't|never\b|不|没|沒)")
