@@ -150,3 +150,23 @@ def test_a_line_that_says_nothing_sensible_is_refused(here: Memories, line: dict
     data = json.dumps({"content": "x", "memory_type": "fact"}).encode() + b"\n" + json.dumps(line).encode()
     with pytest.raises(InvalidInput):
         bring(data, here)
+
+
+def test_who_wrote_each_value_and_when_travels_and_later_values_are_ours(here: Memories, there: Memories) -> None:
+    tea = here.as_agent("Ada").store(Draft("Tea is at four")).memory_id
+    here.as_agent("Bob").update(tea, Draft("Tea is at five"), changed=["content"])
+    bring(export(here), there.as_agent("Cid"))
+    was = [(one.content, one.author) for one in here.history(tea)]
+    assert was == [("Tea is at four", "Ada"), ("Tea is at five", "Bob")]
+    past, present = there.history(tea)
+    assert [(one.content, one.author) for one in (past, present)] == was
+    assert past.time == here.get(tea).created_at and past.ended == "replaced"
+    assert {origin.author for origin in there.blame(tea) if origin.field == "content"} == {"Bob"}
+    assert export(there) == export(here), "and they travel on"
+    there.as_agent("Cid").update(tea, Draft("Tea is at six"), changed=["content"])
+    assert [one.author for one in there.history(tea)] == ["Ada", "Bob", "Cid"]
+
+
+def test_an_agent_is_the_author_of_what_it_stored_without_being_named_twice(here: Memories) -> None:
+    here.as_agent("bot").store(Draft("Tea is at four", "bot"))
+    assert b'"author"' not in export(here)

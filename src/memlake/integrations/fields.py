@@ -46,6 +46,7 @@ NAMES = {  # ours, and what others call it; the first that is there counts
     "package": ("package",),
     "user_id": ("user_id", "userId"),
     "client": ("client",),
+    "author": ("author",),
     "uses": ("uses",),
 }
 # What an index knows of a memory and the memory itself does not: left behind.
@@ -80,6 +81,8 @@ def build_item(fields: Mapping[str, Any], source: str) -> Item:
         unknown["history"] = known.pop("history")
     if not projects.is_name(str(known.get("project", ""))):  # what another program calls one
         unknown["project"] = known.pop("project")
+    if not isinstance(known.get("author", ""), str):  # what another program calls one
+        unknown["author"] = known.pop("author")
     memory = _build_memory({**known, "metadata": {**unknown, **record.check_metadata(known.get("metadata"))}}, source)
     earlier = [
         Earlier(
@@ -152,6 +155,7 @@ def _build_memory(known: Mapping[str, Any], source: str) -> Memory:
         user_id=record.check_text(known.get("user_id"), "user_id"),
         client=record.check_text(known.get("client"), "client"),
         uses=_read_uses(known.get("uses", ())),
+        author=record.check_text(known.get("author"), "author"),
     )
 
 

@@ -94,6 +94,7 @@ class Memory(NamedTuple):
     user_id: str = ""  # whom it is about, where an agent serves many people
     client: str = ""  # the program it came through
     uses: tuple[Anchor, ...] = ()  # what it rests on, as that was when it was said
+    author: str = ""  # who wrote this value in the repo it was imported from; here the commit says it
 
     @property
     def key(self) -> bytes:
@@ -101,6 +102,11 @@ class Memory(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Memory({self.memory_id} {self.content[:60]!r})"
+
+
+def disown(memory: Memory) -> Memory:
+    """A memory as it is written anew here: its author is that of the commit."""
+    return memory._replace(author="") if memory.author else memory
 
 
 def encode(memory: Memory, salt: bytes | None = None) -> bytes:

@@ -112,7 +112,7 @@ def replace(
     history = old.history if new.content == old.content else (*old.history, Past(entry.oid, now))
     if said is not None and said.content not in (old.content, new.content):
         history = (*history, Past(write_entry(context.here.history, said).oid, now))
-    made = new._replace(
+    made = record.disown(new)._replace(
         memory_id=old.memory_id, agent_id=old.agent_id, created_at=old.created_at, updated_at=now, history=history
     )
     write_memories(context, [made], message, by=by, expects={path: entry})
@@ -128,7 +128,9 @@ def replace_many(context: MemoryContext, changes: Sequence[tuple[Memory, Memory]
         if entry is None or record.decode(history.objects.read(entry.oid)) != old:
             raise Conflict(f"memory {old.memory_id} was changed meanwhile. Nothing was stored.", hint="Run it again.")
     if changes:
-        write_memories(context, [new._replace(updated_at=now) for _, new in changes], message, expects=expects)
+        write_memories(
+            context, [record.disown(new)._replace(updated_at=now) for _, new in changes], message, expects=expects
+        )
 
 
 def delete(context: MemoryContext, memory: Memory) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from memlake.errors import Conflict, Corrupt, NotFound, Nothing, Purged
@@ -92,7 +92,31 @@ def list_versions(context: MemoryContext, memory_id: str) -> list[Version]:
         raise NotFound(
             f"memory {memory_id} was never stored here, or was purged.", hint="Search for it to learn its id."
         )
-    return found
+    return [*_list_imported(context, found[0], {oid.hex() for oid, *_ in known}), *found]
+
+
+def _list_imported(context: MemoryContext, first: Version, known: Collection[str]) -> Iterator[Version]:
+    """What a memory had said elsewhere before it was imported: no commit here wrote it, but its record links to it."""
+    read = context.here.history.objects.read
+    try:
+        linked = record.decode(read(first.oid)).history if first.content is not None else ()
+        past = [(one, record.decode(read(one.oid))) for one in linked if one.oid not in known]
+    except Purged:
+        return
+    for one, old in past:
+        who = old.author or old.agent_id
+        said = (first.memory_id, old.content, one.oid, None, old.updated_at, who, "imported with its history")
+        yield Version(*said, one.until, "replaced")
+
+
+def find_author(context: MemoryContext, memory: Memory, oid: str) -> str:
+    """Who wrote this value of a memory: here, or in the repo it came from; empty where no commit is known."""
+    if memory.author:
+        return memory.author
+    sql = "SELECT from_seq FROM row WHERE key = ? AND oid = ? ORDER BY id LIMIT 1"
+    row = context.index.db.row(sql, (memory.key, bytes.fromhex(oid)))
+    made = context.here.history.at(row[0]) if row is not None and row[0] < NEVER else None
+    return made.author.name if made else ""
 
 
 def list_written(history: History, commits: Iterable[str]) -> Iterator[Memory]:
@@ -161,7 +185,10 @@ def _version(context: MemoryContext, memory_id: str, row: tuple[bytes, int, int]
         content, time, who = memory.content, made.time if made else memory.updated_at, memory.agent_id
     except Purged:
         content, time, who = None, made.time if made else 0, ""
-    name = made.author.name if made else who
+    if content is not None and memory.author:  # it was imported, and says who wrote it there and when
+        time, name = memory.updated_at, memory.author
+    else:
+        name = made.author.name if made else who
     version = Version(
         memory_id, content, oid.hex(), made.oid if made else None, time, name, made.subject if made else "", None
     )
@@ -219,7 +246,7 @@ def restore(context: MemoryContext, memory_id: str, at: str | None = None) -> Me
     wanted = _value_at(context, record.check_id(memory_id), at)
     current = store.find(context, memory_id)
     if current is None:
-        made = wanted._replace(updated_at=layout.now())
+        made = record.disown(wanted)._replace(updated_at=layout.now())
         store.write_memories(context, [made], f"restore memory {memory_id}")
         return made
     if current.content == wanted.content and current.metadata == wanted.metadata:

@@ -15,8 +15,9 @@ from itertools import islice
 from typing import IO, Any
 
 from memlake.errors import Denied, InvalidInput, Purged
-from memlake.memories import record, redact, search
+from memlake.memories import record, redact, search, store, timeline
 from memlake.memories.anchors import encode_anchors
+from memlake.memories.context import MemoryContext
 from memlake.memories.forgotten import Beside, Forgotten, KeptOut
 from memlake.memories.import_records import Earlier, Item, Planned
 from memlake.memories.index_sync import ROOM
@@ -162,6 +163,7 @@ def list_items(memories: Memories, projects: Sequence[str] | None = None) -> Ite
     `projects` narrows it to some projects. What was purged is left out.
     """
     history = memories.context.here.history
+    store.update_index(memories.context)  # it knows who wrote what
     for _, entry in history.scan(memories.context.head(), ROOM):
         with contextlib.suppress(Purged):
             memory = record.decode(history.objects.read(entry.oid))
@@ -171,8 +173,14 @@ def list_items(memories: Memories, projects: Sequence[str] | None = None) -> Ite
             for past in memory.history:
                 with contextlib.suppress(Purged):
                     old = record.decode(history.objects.read(past.oid))
-                    earlier.append(Earlier(old._replace(history=()), past.until))
-            yield Item(memory._replace(history=()), tuple(earlier))
+                    earlier.append(Earlier(_name_author(memories.context, old, past.oid), past.until))
+            yield Item(_name_author(memories.context, memory, entry.oid), tuple(earlier))
+
+
+def _name_author(context: MemoryContext, memory: Memory, oid: str) -> Memory:
+    """A value as it travels: without the links of its history, and with who wrote it, if that is not its agent."""
+    author = timeline.find_author(context, memory, oid)
+    return memory._replace(history=(), author=author if author != memory.agent_id else "")
 
 
 def write_items(items: Iterable[Item], stream: IO[Any], *, format: str = "jsonl") -> int:  # noqa: A002
@@ -205,7 +213,12 @@ def write_beside(beside: Beside, stream: IO[bytes]) -> None:
 
 
 def _plain_fields(memory: Memory) -> dict[str, Any]:
-    fields = {**search.fields(memory), "related": list(memory.related), "review": memory.review}
+    fields = {
+        **search.fields(memory),
+        "related": list(memory.related),
+        "review": memory.review,
+        "author": memory.author,
+    }
     for name in ("created_at", "updated_at", "expires_at"):
         if fields[name]:
             fields[name] = search.iso(getattr(memory, name))

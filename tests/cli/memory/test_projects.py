@@ -312,12 +312,14 @@ def test_init_says_what_the_personal_repo_holds_of_this_project(run: Run, two: t
 
 
 def test_no_hook_hands_one_projects_text_to_another(run: Run, two: tuple[Path, Path], hook: Hook) -> None:
-    said = "I rotated the customer Initech SFTP host to sftp.initech.example for the payroll export."
-    hook(two[0], "stop", session_id="h1", last_assistant_message=said)
+    said = "From now on the payroll export uses the SFTP host sftp.initech.example."
     at(run, two[0])("remember", "Blog posts are written in Markdown", "--category", "conventions")
+    hook(two[0], "prompt", session_id="h1", prompt=said)
+    hook(two[0], "stop", session_id="h1", last_assistant_message="I changed the export to it.")
     run("-C", os.environ["HOME"], "remember", "User is colour blind", "--category", "preferences")
     question = "which SFTP host does the payroll export use?"
-    assert hook(two[0], "prompt", session_id="h2", prompt=question) == [said]
+    (told,) = hook(two[0], "prompt", session_id="h2", prompt=question)
+    assert "sftp.initech.example" in told
     assert hook(two[1], "prompt", session_id="h3", prompt=question) == []
     assert hook(two[1], "session-start", session_id="h3") == ["User is colour blind"]
     assert "User is colour blind" in hook(two[0], "session-start", session_id="h4")
