@@ -125,3 +125,14 @@ def test_an_agent_checks_its_memories_and_a_folder_of_another_program(tmp_path: 
         report = agent.check(tmp_path / "memory")
         assert [(line.kind, line.where) for line in report.lines] == [("injection", "MEMORY.md, line 1")]
         assert json.loads(json.dumps(report.counts))["injection"] == 1
+
+
+@pytest.mark.parametrize("kind", ["episode", "summary"])
+def test_a_session_that_repeats_a_memory_never_stands_instead_of_it(tmp_path: Path, kind: str) -> None:
+    with opened(tmp_path / "repo") as repo:
+        memories = repo.memories()
+        memories.store(Draft("Run the linter before you commit"))
+        memories.store(Draft("Asked: run the linter before you commit, always", "bot", memory_type=kind))
+        assert not [line for line in memories.check().lines if line.where == "person"]
+        memories.store(Draft("Run the linter before you commit", "bot", memory_type=kind))
+        assert memories.check().counts["loop"] >= 1

@@ -33,6 +33,7 @@ from memlake.memories.transfer import Source
 from memlake.named_tuple import NamedTuple
 
 _ALL = 1 << 31
+_OF_TURNS = ("episode", "summary")  # types of what an agent said as it worked, which never stands above a memory
 _READ, _SHOWN = 2000, 160  # characters that are looked through for secrets, and that are shown
 
 
@@ -168,7 +169,7 @@ def _name_source(memory: Memory) -> str:
 def _find_voice(memory: Memory) -> str:
     if not memory.agent_id or memory.source.partition(":")[0] == "person":
         return PERSON
-    return TURN if memory.memory_type == "episode" else AGENT
+    return TURN if memory.memory_type in _OF_TURNS else AGENT
 
 
 def _find_project(context: MemoryContext) -> Project:
