@@ -89,7 +89,7 @@ def test_a_budget_and_a_session_that_knows_it_are_gates(memories: Memories, crow
     room = 2 * (len("Team amber hare owns the billing service for customers") + 80) // 4 + 1
     assert names_of(memories, order[0], query, max_tokens=room) == []
     assert names_of(memories, order[5], query, max_tokens=room) == ["budget"]
-    memories.note_told(query, memories.search(query._replace(limit=3)), Teller("prompt", "s9"))
+    memories.note_told(query, memories.search(query._replace(limit=3)), Teller("mcp", "s9"))
     assert names_of(memories, order[2], query, session="s9") == ["told already"]
     assert names_of(memories, order[3], query, session="s9") == []
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -35,6 +37,7 @@ _TOOL_FOR = (  # what a person types, what an agent is told instead, and the too
     ("memlake memory ls", "memory_search", ("memory_search",)),
     ("memlake memory ls", "recall", ("recall",)),
 )
+_END = re.compile("[0-9a-f]{6,31}")
 _log = logging.getLogger("memlake.mcp")
 
 
@@ -51,7 +54,10 @@ def build(desk: Desk, who: Who, profile: str = "memory") -> Server[Any]:
         if tool is None:
             return report_failure(f"there is no tool {params.name!r}. The tools are {', '.join(known)}.")
         client = _client(context)
-        caller = who._replace(agent_id=who.agent_id or client, session_id=who.session_id or session, client=client)
+        caller = who._replace(
+            agent_id=who.agent_id or client, session_id=who.session_id or session, client=client,
+            named=bool(who.session_id),
+        )  # fmt: skip
         given = dict(params.arguments or {})
         return await anyio.to_thread.run_sync(answer, tool, desk, caller, given, profile)
 
@@ -89,7 +95,8 @@ def describe_tool(tool: Tool, profile: str) -> types.Tool:
 def answer(tool: Tool, desk: Desk, who: Who, given: dict[str, Any], profile: str = "memory") -> types.CallToolResult:
     """Run a tool. A failure is an answer that says what to do with the tools there are, not a broken connection."""
     try:
-        result = tool.run(desk, who, **schemas.check_arguments(tool.run, given, tool.refused_in(profile)))
+        arguments = schemas.check_arguments(tool.run, given, tool.refused_in(profile))
+        result = tool.run(desk, who, **_name_in_full(desk, who, arguments))
     except Error as error:
         error.hint = for_agents(error.hint, tools.list_tools(profile))
         return report_failure(str(error))
@@ -102,6 +109,16 @@ def answer(tool: Tool, desk: Desk, who: Who, given: dict[str, Any], profile: str
     # some clients show a model the structured content too, and it pays for everything twice (decision 019).
     text = json.dumps(result, ensure_ascii=False).encode("utf-8", "replace").decode()
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
+
+
+def _name_in_full(desk: Desk, who: Who, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Arguments with the whole id of a memory where its end is given: hooks show no more of it."""
+    for name in ("memory_id", "id"):
+        part = arguments.get(name)
+        if isinstance(part, str) and _END.fullmatch(part):
+            with contextlib.suppress(Error):  # then it is no memory's, and the tool says so
+                arguments[name] = desk.on(who, arguments.get("branch")).full_id(part)
+    return arguments
 
 
 def for_agents(hint: str, known: Collection[str]) -> str:

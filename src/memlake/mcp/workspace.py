@@ -28,6 +28,7 @@ class Who(NamedTuple):
     org_id: str | None = None  # the setting memory.org, unless given
     user_id: str | None = None  # whom the agent serves, if it serves many
     client: str = ""  # the name the client gave itself
+    named: bool = False  # whether the session was given; otherwise it is a run of the server
 
 
 class Desk:
@@ -85,8 +86,18 @@ def answer(memories: Memories, who: Who, query: Query, wish: Wish) -> dict[str, 
     """What a search answers: hits, the mode that was used, and notes. A record of it is kept."""
     hits = search_for(memories, query, wish.scope)
     body = within([{wish.id: hit["memory_id"], **brief(hit)} for hit in hits], wish.max_tokens)
-    memories.note_told(query, hits, Teller("mcp", who.session_id or "", who.agent_id), kept=len(body["results"]))
+    memories.note_told(
+        query, hits, Teller("mcp", _find_session(memories, who), who.agent_id), kept=len(body["results"])
+    )
     return {**body, "mode": hits.mode, **({"notes": list(hits.notes)} if hits.notes else {})}
+
+
+def _find_session(memories: Memories, who: Who) -> str:
+    """The session that hears an answer. No client names it, but hooks of the same client know it."""
+    run = who.session_id or ""
+    if who.named:
+        return run
+    return memories.shared.recalls.find_listener(who.client, memories.context.place.project) or run
 
 
 def search_for(memories: Memories, query: Query, scope: str | None) -> Hits:

@@ -6,17 +6,17 @@ an agent's words for it. Loaded by hooks, so it must stay light.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from memlake.memories import recalls, relevance
 from memlake.memories.hook_search import Narrow
 from memlake.memories.recalls import Candidate, Recall
-from memlake.memories.record import Memory
+from memlake.memories.record import SUMMARY, Memory
 from memlake.memories.relevance import NOTHING, Asked, Likeness
 from memlake.named_tuple import NamedTuple
 
-SUMMARY, PREFERENCE, EPISODE = "summary", "preference", "episode"
+PREFERENCE, EPISODE = "preference", "episode"
 CONTACTS, PREFERENCES = "contacts", "preferences"
 _STANDING = 60  # rules and preferences that a session's start looks at
 _PERSONAL = 10  # preferences of the person that stand beside those of a project
@@ -27,7 +27,7 @@ _NOTED = 20  # memories that a record names beside those that were told
 _QUESTION = 1000  # characters of a prompt that its record keeps
 _ASKED = 4000  # characters of a prompt that are looked at
 
-Measure = Callable[[Memory], int]  # the room that a memory takes
+Measure = Callable[[Memory, Mapping[str, str]], int]  # the room that a memory takes, and why any is in doubt
 
 
 class Session(NamedTuple):
@@ -39,10 +39,11 @@ class Session(NamedTuple):
 
 
 class Briefing(NamedTuple):
-    """What is told, in order, and what became of everything that was looked at."""
+    """What is told, in order, why it is in doubt, and what became of everything that was looked at."""
 
     memories: list[Memory]
     candidates: list[Candidate]
+    changed: Mapping[str, str] = {}
 
 
 NO_BRIEFING = Briefing([], [])
@@ -73,8 +74,10 @@ def brief_start(
     mine = [*filter(is_personal, personal.newest(_PERSONAL, **_PREFERRED))] if personal else []
     stands = sorted(stands, key=lambda memory: not is_by_person(memory))
     kept = list(_leave_out_echoes(stands, [*mine, *stands]))
+    ordered = list({one.memory_id: one for one in (*last, *mine, *kept)}.values())
+    changed = narrow.find_changed(ordered) if narrow else {}
     known = _list_known(narrow, session)
-    return _fit([*last, *mine, *kept], known, room, measure)
+    return _fit(ordered, known, room, lambda memory: measure(memory, changed))._replace(changed=changed)
 
 
 _PREFERRED = {"categories": (PREFERENCES,), "types": (PREFERENCE,)}
@@ -105,10 +108,10 @@ def _leave_out_echoes(memories: Iterable[Memory], told: Sequence[Memory]) -> Ite
             yield memory
 
 
-def _fit(memories: Iterable[Memory], known: set[str], room: int, measure: Measure) -> Briefing:
+def _fit(memories: Iterable[Memory], known: set[str], room: int, measure: Callable[[Memory], int]) -> Briefing:
     """Those that are new to the session and that there is room for; a long one does not keep out those after it."""
     chosen, candidates = list[Memory](), list[Candidate]()
-    for memory in {one.memory_id: one for one in memories}.values():
+    for memory in memories:
         gate = recalls.KNOWN if memory.memory_id in known else recalls.TOLD
         if gate == recalls.TOLD and (size := measure(memory)) > room:
             gate = recalls.BUDGET
@@ -134,7 +137,8 @@ def brief_prompt(text: str, narrow: Narrow | None, personal: Narrow | None, sess
         return NO_BRIEFING
     judged = [*_judge(asked, narrow, known, session)] if narrow else []
     judged += [one for one in _judge(asked, personal, known, session) if is_personal(one[0])] if personal else []
-    return _choose(judged)
+    briefing = _choose(judged)
+    return briefing._replace(changed=narrow.find_changed(briefing.memories) if narrow else {})
 
 
 class _Judged(NamedTuple):
@@ -142,38 +146,50 @@ class _Judged(NamedTuple):
     likeness: Likeness
     gate: str
 
+    @property
+    def aside(self) -> bool:
+        """Whether it holds words of everything, or was said in passing."""
+        return self.memory.memory_type in (SUMMARY, EPISODE)
+
 
 def _judge(asked: Asked, narrow: Narrow, known: set[str], session: Session) -> Iterator[_Judged]:
-    """What shares words with a prompt, and which gate it does not pass."""
+    """What shares words with a prompt, and which gate it does not pass. Of a summary, the matter that is nearest."""
     found = narrow.search(asked.meant, _LOOKED)
     weigh = relevance.weigh_by(found.counts, found.total)
     said = [one.content for one in found.memories if is_by_person(one)]
     for memory in found.memories:
-        likeness = relevance.compare(asked, memory.content, weigh)
-        aside = memory.memory_type in (SUMMARY, EPISODE)  # what holds words of everything, or was said in passing
-        gate = recalls.TOLD
-        if not relevance.is_about(asked, likeness, category=memory.category, aside=aside):
-            gate = recalls.FLOOR
+        matters = _list_matters(memory.content) if memory.memory_type == SUMMARY else [memory.content]
+        compared = [(relevance.compare(asked, text, weigh), text) for text in matters]
+        likeness, text = max(compared, key=lambda one: one[0].weight)
+        judged = _Judged(memory._replace(content=text), likeness, recalls.TOLD)
+        if not relevance.is_about(asked, likeness, category=memory.category, aside=judged.aside):
+            yield judged._replace(gate=recalls.FLOOR)
         elif memory.memory_id in known:
-            gate = recalls.KNOWN
+            yield judged._replace(gate=recalls.KNOWN)
         elif session.name and memory.session_id == session.name:
-            gate = recalls.OWN
-        elif not is_by_person(memory) and any(relevance.restates(memory.content, one, weigh) for one in said):
-            gate = recalls.ECHO
-        yield _Judged(memory, likeness, gate)
+            yield judged._replace(gate=recalls.OWN)
+        elif not is_by_person(memory) and any(relevance.restates(text, one, weigh) for one in said):
+            yield judged._replace(gate=recalls.ECHO)
+        else:
+            yield judged
+
+
+def _list_matters(summary: str) -> list[str]:
+    return [matter for line in summary.splitlines() for matter in line.split("; ") if matter.strip()] or [summary]
 
 
 def _choose(judged: Sequence[_Judged]) -> Briefing:
-    """What a person said first, then what agents noted, then the last that was said in passing; the nearest first."""
+    """What a person said first, then what agents noted, the nearest first.
 
-    def rank(one: _Judged) -> tuple[bool, bool, float]:
-        aside = one.memory.memory_type in (SUMMARY, EPISODE)
-        return aside, not is_by_person(one.memory), -one.likeness.weight
-
-    passed = sorted((one for one in judged if one.gate == recalls.TOLD), key=rank)
-    aside = [one for one in passed if one.memory.memory_type in (SUMMARY, EPISODE)]
-    newest = max(aside, key=lambda one: one.memory.created_at, default=None)
-    told = [one for one in passed if one not in aside or one is newest][:_MOST]
+    What was said in passing is told, and only the newest of it, if nothing was stored of the matter on purpose.
+    """
+    stored = [one for one in judged if not one.aside and (one.gate != recalls.FLOOR or len(one.likeness.words) > 1)]
+    passed = [one for one in judged if one.gate == recalls.TOLD and not one.aside]
+    passed.sort(key=lambda one: (not is_by_person(one.memory), -one.likeness.weight))
+    if not stored:
+        aside = (one for one in judged if one.gate == recalls.TOLD)
+        passed = sorted(aside, key=lambda one: one.memory.created_at)[-1:]
+    told = passed[:_MOST]
     rest = [one._replace(gate=recalls.RANK) if one.gate == recalls.TOLD else one for one in judged if one not in told]
     near = sorted(rest, key=lambda one: -one.likeness.weight)
     candidates = [_note(one.memory, one.likeness, one.gate) for one in (*told, *islice(near, _NOTED))]

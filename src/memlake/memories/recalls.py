@@ -23,6 +23,8 @@ FILE = "recalls.db"
 _SCHEMA = (Path(__file__).with_name("recalls.sql"),)
 _EACH = 64  # records after which those that are too many go
 _AT_ONCE = 200
+HOOKS = ("session-start", "prompt")  # the surfaces that know the session of an agent
+_LISTENS = 12 * 3_600_000_000  # microseconds after which a session that was told nothing is taken for over
 # Why a candidate was not told. Each is also what `why-not` names.
 TOLD, RANK, BUDGET, FLOOR, KNOWN, OWN = "told", "rank", "budget", "floor", "told already", "own session"
 ECHO = "echo"  # an agent's words for what a person said
@@ -151,6 +153,19 @@ class Recalls:
             "AND r.id > coalesce((SELECT cut FROM session WHERE name = ?1), 0)"
         )
         return {str(uuid.UUID(bytes=bytes(key))) for (key,) in self._db.rows(sql, (session,))}
+
+    def find_listener(self, agent: str, project: str) -> str:
+        """The session of an agent in a project that a hook told something last, if that was today; empty if none was.
+
+        Who calls without naming its session most likely does so because of the prompt that came last.
+        """
+        if not agent or not self._path.exists():
+            return ""
+        sql = "SELECT id FROM recall WHERE session <> '' ORDER BY id DESC LIMIT ?"
+        newest = [number for (number,) in self._db.rows(sql, (_AT_ONCE,))]
+        since = now() - _LISTENS
+        found = (one for one in self._read(newest) if one.surface in HOOKS and one.time >= since)
+        return next((one.session for one in found if (one.agent, one.project) == (agent, project)), "")
 
     def get(self, number: int) -> Recall:
         found = next(iter(self._read([number])), None)

@@ -6,6 +6,7 @@ Reads only. Explaining counts as no reading: it neither raises the counters nor 
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,13 @@ from memlake.versions.history import refs
 AROUND = 80  # characters that a door shows around what a hit says
 _DEEPEST = 2000  # places of an answer that are looked through for one memory
 _USUAL = Query()._asdict()
+_UNASKED = {
+    recalls.FLOOR: "The prompt was not about it, so nobody was told it unasked",
+    recalls.RANK: "Others were nearer to the prompt, and it brings few",
+    recalls.BUDGET: "There was no room for it",
+    recalls.ECHO: "It says little beside what a person said, which comes first",
+    recalls.OWN: "The session itself said it",
+}
 
 
 class Told(NamedTuple):
@@ -93,9 +101,20 @@ def find_gates(context: MemoryContext, records: Recalls, memory_id: str, query: 
     gates = list(_find_filters(context, memory, query))
     if not gates:
         gates += _find_place(context, memory, query, asker)
-    if asker.session and memory_id in records.list_told(asker.session):
-        gates.append(_describe_known(records, memory_id, asker.session))
+    if asker.session:
+        if memory_id in records.list_told(asker.session):
+            gates.append(_describe_known(records, memory_id, asker.session))
+        gates += _find_recorded(records, memory_id, query.text, asker.session)
     return gates
+
+
+def _find_recorded(records: Recalls, memory_id: str, question: str, session: str) -> Iterator[Gate]:
+    """What kept a memory from being told unasked when a session was asked this: a hook demands more than a search."""
+    asked = (one for one in records.scan(session=session) if one.surface in recalls.HOOKS and one.question == question)
+    for recall in itertools.islice(asked, 1):
+        gate = next((one.gate for one in recall.candidates if one.memory_id == memory_id), recalls.TOLD)
+        if gate in _UNASKED:
+            yield Gate(gate, f"{_UNASKED[gate]} (recall {recall.number}, {recall.surface}).")
 
 
 def _describe_absence(context: MemoryContext, memory_id: str) -> Gate:

@@ -129,6 +129,8 @@ def test_what_a_hook_tells_and_what_it_keeps_back_is_on_record(hook: Hook, run: 
     assert "hunter2hunter2" not in record["question"] and "sandbox sleep" in record["question"]
     assert "prompt" in run("why", told, "--session", "s").out
     hook("prompt", session_id="s", prompt="when does the sandbox sleep?")
+    said = run("why-not", near, "when does the sandbox sleep?", "--session", "s").out
+    assert "floor:" in said and "prompt was not about it" in said
     assert "told already" in run("why-not", told, "when does the sandbox sleep?", "--session", "s").out
 
 

@@ -126,7 +126,7 @@ VERBS: dict[str, Verb] = {
     "commit": lambda repo: repo.commit("more", allow_empty=True),
     "recall": lambda repo: repo.memories().search(Query("office"))[0]["content"] == "the office is in Lisbon" or 1 / 0,
     "remember": lambda repo: repo.memories().store(Draft("tea")),
-    "narrow": lambda repo: open_narrow(repo).search("office Lisbon", 3)[0],
+    "narrow": lambda repo: open_narrow(repo).search(("offic", "lisbon"), 3).memories[0],
     "branch": lambda repo: repo.branches.create("other"),
     "switch": lambda repo: repo.switch("main"),
     "add": lambda repo: repo.add("a"),

@@ -18,14 +18,14 @@ from memlake import config, memories, projects
 from memlake.cli.hook.clients import Given
 from memlake.cli.hook.log_file import log
 from memlake.errors import Error
-from memlake.memories.record import Memory
+from memlake.memories.record import SUMMARY, Memory
 from memlake.repo import clean_up, open_narrow, open_repo
 
 if TYPE_CHECKING:
     from memlake.memories.briefing import Briefing, Session
     from memlake.memories.hook_search import Narrow
 
-_SHOWN, _SUMMARY = 400, 1200  # characters of a memory that are shown, and of a summary
+_SHOWN, _SUMMARY, _DOUBT = 400, 1000, 160  # characters of a memory, of a summary and of a doubt that are shown
 _ID = 12  # characters from the end of an id, which name a memory to every command
 _PER_TOKEN = 4  # characters, roughly
 _HEAD = (
@@ -99,8 +99,7 @@ def _open(stack: ExitStack, root: Path, *, everywhere: bool = False) -> Narrow |
 
 def _tell(briefing: Briefing, narrow: Narrow | None, session: Session, question: str = "") -> str:
     """The text that is put before the agent; a record of it is kept, and of what was near and not told."""
-    changed = narrow.find_changed(briefing.memories) if narrow else {}
-    lines = [_line(memory, changed) for memory in briefing.memories]
+    lines = [_line(memory, briefing.changed) for memory in briefing.memories]
     text = "\n".join([_HEAD, *lines]) if lines else ""
     if narrow and (briefing.candidates or session.event == "session-start"):
         mask = importlib.import_module("memlake.secrets").mask  # 8 ms that most prompts need not cost
@@ -109,13 +108,13 @@ def _tell(briefing: Briefing, narrow: Narrow | None, session: Session, question:
     return text
 
 
-def _measure(memory: Memory) -> int:
-    return len(_line(memory, {})) + 1
+def _measure(memory: Memory, changed: Mapping[str, str]) -> int:
+    return len(_line(memory, changed)) + 1
 
 
 def _line(memory: Memory, changed: Mapping[str, str]) -> str:
     """A memory as one line of JSON, with where it comes from and why it is in doubt; without what is empty."""
-    most = _SUMMARY if memory.memory_type == "summary" else _SHOWN
+    most = _SUMMARY if memory.memory_type == SUMMARY else _SHOWN
     shape = {
         "content": memory.content if len(memory.content) <= most else f"{memory.content[:most]}…",
         "date": time.strftime("%Y-%m-%d", time.gmtime(memory.updated_at / 1e6)),
@@ -123,7 +122,7 @@ def _line(memory: Memory, changed: Mapping[str, str]) -> str:
         "type": memory.memory_type if memory.memory_type != "fact" else "",
         "user": memory.user_id,
         "area": memory.area,
-        "in_doubt": changed.get(memory.memory_id, "")[:_SHOWN],
+        "in_doubt": changed.get(memory.memory_id, "")[:_DOUBT],
         "id": memory.memory_id[-_ID:],
     }
     return json.dumps({name: value for name, value in shape.items() if value}, ensure_ascii=False)
