@@ -80,6 +80,16 @@ def test_a_memory_folder_is_read_from_any_folder_above_it_into_the_same_memories
     )
 
 
+def test_what_says_nothing_is_no_memory_and_a_title_that_names_the_file_no_subject(tmp_path: Path) -> None:
+    folder = memory_folder(tmp_path)
+    (folder / "empty.md").write_text("---\nname: empty\n---\n\n")
+    (folder / "MEMORY.md").write_text("# Memory\n\n- Backups run at two\n-\n- \n- ---\n\n# Deploys\n- On Mondays\n")
+    (tmp_path / "CLAUDE.md").write_text("# CLAUDE.md\n\n- Use tabs\n")
+    found = [item.memory.content for item in read_memories(folder) if "MEMORY" in item.where or "empty" in item.where]
+    assert found == ["Backups run at two", "Deploys: On Mondays"]
+    assert [item.memory.content for item in read_memories(tmp_path / "CLAUDE.md")] == ["Use tabs"]
+
+
 def test_a_note_keeps_its_session_its_time_and_what_is_known_of_it(tmp_path: Path) -> None:
     (note,) = (i for i in read_memories(memory_folder(tmp_path)) if i.where == "feedback_formatter.md")
     assert (note.memory.session_id, iso(note.memory.updated_at)) == ("7f0c", "2026-03-02T10:00:00Z")

@@ -183,6 +183,14 @@ def test_a_source_is_taken_back_by_its_kind_or_by_what_it_is(memories: Memories,
     assert len(contents(memories)) == 3 - gone and "Ada likes tea" in contents(memories)
 
 
+def test_an_import_is_taken_back_by_the_program_it_came_from(memories: Memories) -> None:
+    memories.store(Draft("Ada likes tea", source="import:claude-code:MEMORY.md"))
+    memories.store(Draft("Bob likes coffee", source="import:chatgpt"))
+    assert memories.revert(Choice(source="import:claude"), dry_run=True).memories == []
+    assert len(memories.revert(Choice(source="import:claude-code")).memories) == 1
+    assert contents(memories) == ["Bob likes coffee"]
+
+
 def test_what_was_made_from_it_goes_too_through_any_number_of_steps(memories: Memories) -> None:
     bad = by(memories, "bad").store(Draft("Payments go through EvilPay")).memory_id
     first = memories.store(Draft("Invoices name EvilPay", metadata={"from": [bad]})).memory_id
@@ -213,6 +221,38 @@ def test_a_text_that_was_joined_with_it_goes_back_to_what_stood_before_it(memori
     assert memories.revert(Choice(session_id="bad"), dry_run=True).memories == []
     memories.revert(Choice(session_id="bad", derived=True))
     assert contents(memories) == ["Ada likes tea"]
+
+
+@pytest.mark.parametrize(
+    ("said", "stands"),
+    [
+        ((("bad", "The gateway listens on port 8443"), ("fine", "The gateway is in Lyon")), "The gateway is in Lyon"),
+        (
+            (
+                ("first", "The gateway listens on port 8443"), ("bad", "The gateway is in Lyon"),
+                ("fine", "The gateway runs on FreeBSD"),
+            ),
+            "The gateway listens on port 8443; runs on FreeBSD",
+        ),
+    ],
+)  # fmt: skip
+def test_what_others_joined_to_it_stands_without_it(
+    memories: Memories, said: tuple[tuple[str, str], ...], stands: str
+) -> None:
+    results = [by(memories, session).remember(Draft(text)) for session, text in said]
+    assert {result.decision for result in results[1:]} == {"merge"}
+    assert memories.revert(Choice(session_id="bad")).memories == [], "the joined text is not the session's"
+    memories.revert(Choice(session_id="bad", derived=True))
+    assert contents(memories) == [stands]
+
+
+def test_a_text_that_was_joined_since_a_time_goes_with_what_it_was_joined_to(memories: Memories) -> None:
+    first = memories.remember(Draft("The gateway listens on port 8443")).memory_id
+    since = layout.now()
+    assert memories.remember(Draft("The gateway is in Lyon")).decision == "merge"
+    [taken] = memories.revert(Choice(since=since)).memories
+    assert taken.restored is not None and taken.restored.memory_id == first
+    assert contents(memories) == ["The gateway listens on port 8443"]
 
 
 def test_who_was_told_is_named_by_the_very_value_that_they_were_told(memories: Memories) -> None:

@@ -72,10 +72,11 @@ def _read_claude_code(given: Given) -> Iterator[Raw]:
         known = {"agent_id": "claude-code", "source": f"claude-code:{file}"[:512], **homes[folder]}
         if file != _INDEX:
             raw = _read_note(note, folder, name, when)
-            yield raw._replace(fields={**raw.fields, **known})
+            if raw.fields["content"]:  # else somebody emptied it
+                yield raw._replace(fields={**raw.fields, **known})
             continue
         lines = [(number, line) for number, line in note.lines if not _POINTER.fullmatch(line)]
-        for number, said in markdown_notes.list_points(lines):
+        for number, said in markdown_notes.list_points(lines, file):
             key = make_id("claude-code", folder, _INDEX, said)
             yield Raw(f"{name}, line {number}", {"memory_id": key, "content": said, "created_at": when, **known})
 
@@ -154,7 +155,7 @@ def _read_instructions(given: Given) -> Iterator[Raw]:
             continue
         when, file = given.find_time(name), name or (given.path.name if given.path is not None else "")
         area = "" if name.startswith(".") else name.rpartition("/")[0]
-        for number, said in markdown_notes.list_points(markdown_notes.parse(text).lines):
+        for number, said in markdown_notes.list_points(markdown_notes.parse(text).lines, file.rpartition("/")[2]):
             yield Raw(
                 f"{file}, line {number}",
                 {

@@ -139,8 +139,18 @@ def describe_relation(one: str, kind: str, other: str) -> str:
 # -- the points of a text ---------------------------------------------------------------------
 
 
-def list_points(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-    """Each point of a list and each paragraph, with its line and heading; what is below a point belongs to it."""
+def list_points(lines: Iterable[tuple[int, str]], file: str = "") -> Iterator[tuple[int, str]]:
+    """Each point of a list and each paragraph, with its line and heading; what is below a point belongs to it.
+
+    A heading that only names the file (`# Memory` in MEMORY.md) is none, and a point without a word says nothing.
+    """
+    names = ("", file.casefold(), file.casefold().removesuffix(".md"))
+    for number, heading, text in _split_points(lines):
+        if re.search(r"\w", text):
+            yield number, text if heading.casefold() in names else describe_entity(heading, text)
+
+
+def _split_points(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
     heading, start, point = "", 0, list[str]()
     is_listed = is_fenced = False
     for number, line in _without_comments(lines):
@@ -151,7 +161,7 @@ def list_points(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
         is_prose = bool(line[:1].strip()) and match is None and _FENCE.match(line) is None
         is_over = is_over or (not is_fenced and is_listed and is_prose)
         if is_over and point:
-            yield start, _under(heading, point)
+            yield start, heading, "\n".join(point).strip()
             point = []
         if title:
             heading, is_listed = title["text"], False
@@ -163,15 +173,10 @@ def list_points(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
             start, is_listed = number, bool(match)
         point.append(match["text"] if match and is_new else line.rstrip())
     if point:
-        yield start, _under(heading, point)
+        yield start, heading, "\n".join(point).strip()
 
 
 def _without_comments(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str]]:
     listed = list(lines)
     text = _COMMENT.sub(lambda match: "\n" * match[0].count("\n"), "\n".join(line for _, line in listed))
     return zip((number for number, _ in listed), text.split("\n"), strict=True)
-
-
-def _under(heading: str, point: list[str]) -> str:
-    text = "\n".join(point).strip()
-    return describe_entity(heading, text) if heading else text

@@ -21,6 +21,7 @@ from memlake.memories.record import NOBODY, Caller, Memory
 from memlake.objects import disk
 from memlake.projects import Place
 from memlake.records import Author, Commit, Entry
+from memlake.reports import PurgeReport
 from memlake.versions.checkout.context import Checkout
 from memlake.versions.history import refs
 from memlake.versions.verbs import write as write_records
@@ -50,6 +51,7 @@ class MemoryContext:
     found: Place = projects.NOWHERE  # the project we were in when this was opened
     fork: Callable[[], str] | None = None  # makes the branch that is written, where that is not there yet
     formats: Formats = NO_FORMATS  # how what memories rest on is read, where another room knows
+    note_holders: Callable[[PurgeReport], PurgeReport] = lambda report: report  # which remotes still have it
     notes: tuple[str, ...] = ()  # what this one call is to say beside its result
 
     @property

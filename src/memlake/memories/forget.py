@@ -32,7 +32,7 @@ def purge(context: MemoryContext, access: Access, memory_id: str, *, reason: str
     present = store.find(context, memory_id)
     if present is not None:
         store.delete(context, present)
-    report = purge_objects.purge(context.sign_checkout(), tuple(sorted(oids)), reason)
+    report = context.note_holders(purge_objects.purge(context.sign_checkout(), tuple(sorted(oids)), reason))
     follow(context)
     access.forget([key])
     note = f"The same text stands in {', '.join(copies)}; that was not erased."

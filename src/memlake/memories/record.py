@@ -222,8 +222,10 @@ def describe_source(given: str, kind: str) -> str:
 
 
 def name_sources(source: str) -> tuple[str, ...]:
-    """What a source may be asked for by: its kind, what follows, and both."""
-    return tuple(dict.fromkeys(name for name in (source.partition(":")[0], cut_kind(source), source) if name))
+    """What a source may be asked for by: its kind, what follows, and both; of an import also the program alone."""
+    kind, _, detail = source.partition(":")
+    program = [f"{kind}:{detail.partition(':')[0]}"] if kind == "import" and detail else []
+    return tuple(dict.fromkeys(name for name in (kind, cut_kind(source), source, *program) if name))
 
 
 def cut_kind(source: str) -> str:

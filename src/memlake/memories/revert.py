@@ -17,6 +17,7 @@ from memlake.memories.context import MemoryContext, agent_author
 from memlake.memories.kind import MEMORY, STATE, memory_path, write_entry
 from memlake.memories.recalls import Recalls
 from memlake.memories.record import Memory, Past
+from memlake.memories.rules import decide
 from memlake.memories.search import Query
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
@@ -203,7 +204,7 @@ def _find_written(context: MemoryContext, written: _Written, walked: _Walked) ->
             values = _list_values(context, memory, entry.oid)
             good = [value for value in values if not written.means(value.memory, value.oid)]
             if good:
-                found[path] = _Found(None, Reverted(None, good[-1].memory), {})
+                found[path] = _Found(None, Reverted(None, _choose_again(memory, good)), {})
     return found
 
 
@@ -229,17 +230,34 @@ def _judge(context: MemoryContext, entry: Entry, is_bad: Callable[[Memory, str],
         return None
     values = _list_values(context, memory, entry.oid)
     bad = [value for value in values if is_bad(value.memory, value.oid)]
-    good = [value.memory for value in values if value not in bad]
-    return _Found(entry, Reverted(memory, good[-1] if good else None), {memory.memory_id: bad})
+    again = _choose_again(memory, [value for value in values if value not in bad])
+    return _Found(entry, Reverted(memory, again), {memory.memory_id: bad})
+
+
+def _choose_again(memory: Memory, good: Sequence[_Value]) -> Memory | None:
+    """What stands again: the last good value. One that never stood alone, because it was joined to what goes, is
+    joined to the good one before it.
+    """
+    again: Memory | None = None
+    for value in good:
+        verdict = decide(again.content, value.memory.content) if again and value.start == value.end else None
+        text = verdict.text if verdict is not None and verdict == "merge" else None
+        again = value.memory._replace(content=text) if text else value.memory
+    # Before it was joined, a text had an id of its own.
+    return again and again._replace(memory_id=memory.memory_id, agent_id=memory.agent_id, created_at=memory.created_at)
 
 
 def _list_values(context: MemoryContext, memory: Memory, oid: str) -> list[_Value]:
-    """The values a memory had, oldest first, without those that were purged."""
+    """The values a memory had, oldest first, without those that were purged.
+
+    A text that was joined to another was written by whoever wrote the joined one, so it is listed under that object.
+    """
     values, start = list[_Value](), memory.created_at
-    for past in memory.history:
+    written = [*(past.oid for past in memory.history), oid][1:]
+    for past, following in zip(memory.history, written, strict=True):
         value = _read(context, past.oid)
         if value is not None:
-            values.append(_Value(past.oid, value, start, past.until))
+            values.append(_Value(following if start == past.until else past.oid, value, start, past.until))
         start = past.until
     return [*values, _Value(oid, memory, start, _FOREVER)]
 
@@ -278,9 +296,9 @@ def _is_bad(
     commit = written.writers.get(oid)
     if not memory.history or commit is None or not commit.message.startswith("merge memory "):
         return False
-    before = memory.history[-1].oid
-    value = _read(context, before)
-    return value is not None and _is_bad(context, written, bad, value, before)
+    joined = [past.oid for past in memory.history if past.until == memory.history[-1].until]  # the old text and the new
+    values = [(_read(context, before), before) for before in joined]
+    return any(value is not None and _is_bad(context, written, bad, value, before) for value, before in values)
 
 
 def _find_cause(memory: Memory, bad: Mapping[str, Sequence[_Value]]) -> str:

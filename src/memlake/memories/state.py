@@ -79,7 +79,7 @@ def purge_state(context: MemoryContext, agent_id: str, key: str, reason: str) ->
     if not oids:
         raise NotFound(f"nothing was ever kept under {key!r}, or it was purged already. Nothing was changed.")
     remove_state(context, agent_id, key)
-    return purge.purge(context.sign_checkout(), tuple(sorted(oids)), reason)
+    return context.note_holders(purge.purge(context.sign_checkout(), tuple(sorted(oids)), reason))
 
 
 def find_by_org(context: MemoryContext, org_id: str, agent_id: str, key: str) -> Kept:

@@ -29,9 +29,10 @@ from memlake.objects.places import Folder, Place
 from memlake.records import Branch, count
 from memlake.repo.open import AnyPath
 from memlake.repo.part import Part
+from memlake.reports import PurgeReport
 from memlake.versions import tables
 from memlake.versions.history import archive
-from memlake.versions.history.times import parse_age
+from memlake.versions.history.times import parse_time
 
 if TYPE_CHECKING:
     from memlake.versions.sync.archive import Archived
@@ -254,6 +255,17 @@ class Remotes(Part):
             mirror.close()
         return names
 
+    def note_holders(self, report: PurgeReport) -> PurgeReport:
+        """The same report, with a note for each remote that still has what was erased, and how it is erased there."""
+        notes = [self._note_holder(name) for name in self.list_holding(report.purged)]
+        return report._replace(notes=(*report.notes, *notes))
+
+    def _note_holder(self, name: str) -> str:
+        url = self.get(name, trusted=False).url
+        if os.path.isfile(url):
+            return f"{name} is the bundle {url}, which still has it. Delete that file, and its copies."
+        return f"{name} still has it, until you push there: memlake push {pasted(name)}"
+
     def drop(self, *paths: AnyPath, dry_run: bool = False) -> Dropped:
         """Let the content of files, in all versions, be at a remote only. Refused if none has it, or one was edited."""
         with self._repo._verb() as here:
@@ -267,7 +279,7 @@ class Remotes(Part):
         """
         with self.link(to) as link:
             return versions.archive.archive_commits(
-                self._repo._history, link, parse_age(older_than), dry_run=dry_run, keep=keep
+                self._repo._history, link, parse_time(older_than), dry_run=dry_run, keep=keep
             )
 
     def unarchive(self) -> Archived:

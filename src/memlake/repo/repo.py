@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         Match,
         Measurement,
         Operation,
+        PurgeReport,
         Rebuilt,
     )
     from memlake.versions.lineage.graph import Lineage
@@ -417,8 +418,12 @@ class Repo(Opened):
         context = memories.context.MemoryContext(
             self._look(), shared.index, name, self._settings, self._group, shared.vector_of, shared.rerank,
             shared.read_counts, org=org, found=self._place(), fork=self._fork(followed), formats=later.formats.FORMATS,
+            note_holders=self._note_holders,
         )  # fmt: skip
         return memories.memories.Memories(context, shared)
+
+    def _note_holders(self, report: PurgeReport) -> PurgeReport:
+        return self.remotes.note_holders(report)  # only here, because hooks do not load what remotes need
 
     def _fork(self, followed: Followed | None) -> Callable[[], str] | None:
         if followed is None or followed.name == followed.base:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from memlake import config, dataset, memories, nofollow, versions
 from memlake import repo as later
 from memlake.calls import check_methods
-from memlake.errors import Error, Unavailable, pasted
+from memlake.errors import Error, Unavailable
 from memlake.memories.kind import MEMORY
 from memlake.repo.open import AnyPath, checked_oid
 from memlake.repo.part import Part
@@ -50,9 +50,7 @@ class Upkeep(Part):
                 here, map(checked_oid, oids), dataset.erase.Others(with_others, leave_derived)
             )
             done = versions.purge.purge(here, named, reason, loose=loose)
-        for name in repo.remotes.list_holding(done.purged):
-            told = f"{name} still has it, until you push there: memlake push {pasted(name)}"
-            done = done._replace(notes=(*done.notes, told))
+        done = repo.remotes.note_holders(done)
         dataset.erase.drop_copies(repo.dir)
         if (repo.dir / dataset.RECALL).exists():
             repo._rows().forget()

@@ -32,6 +32,9 @@ def parsed(text: str) -> datetime:
         ("last week", timedelta(weeks=1)),
         ("a year ago", timedelta(days=365)),
         ("  Yesterday ", timedelta(days=1)),
+        ("2h", timedelta(hours=2)),
+        ("90d", timedelta(days=90)),
+        ("30m ago", timedelta(minutes=30)),
         ("monday", timedelta(days=2)),
         ("last wednesday", timedelta(days=7)),
     ],
@@ -139,5 +142,6 @@ def test_an_end_that_is_none_is_refused(text: str) -> None:
 
 
 def test_a_past_moment_that_lies_ahead_is_said_to() -> None:
-    with pytest.raises(InvalidInput, match="lies ahead"):
-        parse_time("tomorrow", NOW)
+    for text in ("tomorrow", "in 2h"):
+        with pytest.raises(InvalidInput, match="lies ahead"):
+            parse_time(text, NOW)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import pytest
 import memlake as ml
 from memlake.cli.main import main
 from memlake.errors import Corrupt, Denied, Error, InvalidInput, NotFound, Unavailable
+from memlake.objects.places import Folder
 from memlake.repo import Repo
 from tests.conftest import SetClock
 from tests.servers import S3, Bucket, free_port
@@ -388,3 +390,25 @@ def test_a_remote_that_fails_does_not_keep_the_others_from_being_fetched(mine: R
     code, text = run("fetch", "--all")
     assert code != 0 and "1 remote of 3 could not be fetched" in text and "memlake push b" in text
     assert all(f"main -> {name}/main" in text for name in ("a", "c"))
+
+
+def test_a_disk_that_is_full_midway_is_named_and_the_next_clone_goes_on(
+    ours: Repo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(ours, "big.bin", os.urandom(300_000))
+    ours.push()
+
+    get = Folder.get
+
+    def fill(place: Folder, name: str, start: int, length: int) -> bytes:
+        if name.startswith("packs/"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return get(place, name, start, length)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "get", fill)
+        with pytest.raises(Unavailable, match=r"bringing packs/.* No space left") as caught:
+            ml.clone(tmp_path / "remote", tmp_path / "new")
+    assert "the disk is full" in caught.value.hint
+    with ml.clone(tmp_path / "remote", tmp_path / "new") as theirs:
+        assert heads(theirs) == heads(ours)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.memories.memories import Draft
 from memlake.objects.packs import DELTA, Record, read_footer
 from memlake.objects.places import Folder
 from memlake.repo import Repo
@@ -150,6 +151,26 @@ def test_a_purge_names_the_remotes_that_still_have_it(ours: Repo) -> None:
     assert not ours.upkeep.purge(oid_of(ours, "a.txt"), reason="never sent").notes[1:]
     ours.push()
     assert any("origin still has it" in note for note in ours.upkeep.purge(oid, reason="leaked").notes)
+
+
+def test_a_purge_of_a_memory_or_a_state_names_the_remotes_that_still_have_it(ours: Repo) -> None:
+    told = "origin still has it, until you push there: memlake push origin"
+    memories = ours.memories()
+    memory_id = memories.store(Draft("The safe code is 4711")).memory_id
+    memories.set_state("bot", "phase", "4712")
+    ours.push()
+    assert memories.purge(memory_id, "leaked").notes == (told,)
+    assert told in memories.purge_state("bot", "phase", "leaked").notes
+    ours.push()
+    assert memories.purge(memories.store(Draft("Never sent")).memory_id, "wrong").notes == ()
+
+
+def test_a_purge_in_a_clone_of_a_bundle_says_that_the_file_still_has_it(ours: Repo, tmp_path: Path) -> None:
+    oid, bundle = leak(ours), tmp_path / "ours.bundle"
+    ours.remotes.bundle(bundle)
+    with ml.clone(bundle, tmp_path / "new") as theirs:
+        notes = theirs.upkeep.purge(oid, reason="leaked").notes
+    assert f"origin is the bundle {bundle}, which still has it. Delete that file, and its copies." in notes
 
 
 def die(*_: object) -> None:

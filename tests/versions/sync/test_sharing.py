@@ -122,6 +122,12 @@ def test_memories_of_both_sides_are_merged_by_the_pull_itself(ours: Repo, team: 
     ours.push()
     theirs.pull()
     assert heads(theirs) == heads(ours)
+    remember(ours, "Invoices are sent on Fridays")
+    commit(theirs, "more.txt", b"3\n")
+    theirs.push()
+    tip, merged = theirs.head, ours.pull().merged
+    assert merged is not None and merged.fast_forward, "only the memories took a merge"
+    assert merged.commit == tip == ours.head
     with ml.Agent(theirs.root, agent_id="bot") as agent:
         found = {hit["content"] for hit in agent.search_memory("staging database releases Thursdays", top_k=5)}
     assert {"The staging database is called heron", "Releases happen on Thursdays"} <= found

@@ -108,7 +108,8 @@ def revert(memories: Memories, screen: Screen, /, *, dry_run: bool, **whose: Any
         screen.lines(exposed_line(screen, one) for one in taken.told)
     count = len(taken.memories) + len(taken.states)
     if not count:
-        screen.note("There is nothing to take back.")
+        more = "" if choice.derived else " What others made from those writes stays, unless you add --derived."
+        screen.note(f"There is nothing to take back.{more}")
         return
     whole = words.count(count, "change")
     screen.note(

@@ -84,10 +84,10 @@ def import_memories(
     and HatiData files. A memory that is here already is not stored twice. If its text is newer, it replaces ours; if
     both changed, both are kept.
 
-    With --clean, duplicates, contradicted texts, secrets, orders to the reader and the like stay out; FILE is not
-    changed, and an import without --clean brings them in later.
+    With --clean, duplicates, contradicted texts, secrets, orders to the reader, what cannot be read and the like stay
+    out; FILE is not changed, and an import without --clean brings them in later.
     """
-    reading = read_items(file, form, skip_bad=skip_bad)
+    reading = read_items(file, form, skip_bad=skip_bad or cleans)
     items: Source = reading
     rot = None
     if cleans:

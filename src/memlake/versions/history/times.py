@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 
@@ -25,24 +24,16 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 _FORMATS = ("%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M", "%Y-%m-%d", "%Y/%m/%d", "%Y-%m", "%H:%M:%S", "%H:%M")
 
 
-def parse_age(text: str) -> int:
-    """The moment that lies so long behind us: of "365d" or "2y", and of all that `parse_time` reads."""
-    match = re.fullmatch(r"(\d{1,6})\s*([a-z]+)", text.strip().lower())
-    if match is None or match[2] not in _SHORT:
-        return parse_time(text)
-    return time.time_ns() // 1000 - int(match[1]) * _SHORT[match[2]] * 1_000_000
-
-
 def parse_time(text: str, now: datetime | None = None) -> int:
     """Microseconds since 1970 of a moment in the past, in the local zone."""
     now = now or datetime.now().astimezone()
     plain = " ".join(re.sub(r"[._,]", " ", text.strip().lower()).split()) if not _looks_exact(text) else text.strip()
-    moment = _parse_first(plain, now, (_parse_word, _parse_ago, _parse_exact))
+    moment = _parse_first(plain, now, (_parse_word, _parse_ago, _parse_short, _parse_exact))
     if moment is None:
         ahead = _parse_first(plain, now, (_parse_coming, _parse_ahead))
         raise InvalidInput(
             f"{text!r} is not a time." if ahead is None else f"{text!r} lies ahead: {ahead:%Y-%m-%d %H:%M}.",
-            hint='Write it as "yesterday", "2 hours ago", "2026-01-31" or "2026-01-31 14:00".',
+            hint='Write it as "yesterday", "2 hours ago", "2h", "2026-01-31" or "2026-01-31 14:00".',
         )
     return int(moment.timestamp() * 1_000_000)
 
@@ -151,6 +142,13 @@ def _parse_ago(text: str, now: datetime) -> datetime | None:
     number = int(count) if count.isdigit() else _WORDS.get(count)
     seconds = _UNITS.get(unit)
     return None if number is None or seconds is None else now - timedelta(seconds=number * seconds)
+
+
+def _parse_short(text: str, now: datetime) -> datetime | None:
+    """`90d`, `2h ago`: so long ago, as `2 hours` is."""
+    match = re.fullmatch(r"(\d{1,6})([a-z]+)(?: ago)?", text)
+    seconds = _SHORT.get(match[2]) if match else None
+    return now - timedelta(seconds=int(match[1]) * seconds) if match and seconds is not None else None
 
 
 def _parse_exact(text: str, now: datetime) -> datetime | None:

@@ -206,7 +206,7 @@ class Remote:
             return meter(size) if meter else None
         part = target.with_name(f"{target.name}.{os.urandom(4).hex()}~")
         try:
-            with open(part, "xb") as stream:
+            with disk.named_errors(f"bringing {name} here"), open(part, "xb") as stream:
                 for at in range(0, size, _BLOCK):
                     length = stream.write(self.place.get(name, at, min(_BLOCK, size - at)))
                     if meter:

@@ -542,8 +542,11 @@ def refuse_clash(here: Checkout, verb: str, on: Commit | None, edits: Mapping[st
 def _move_lanes(
     here: Checkout, under_way: Verb, pending: Pending, work: Planned, ready: _Ready
 ) -> tuple[Commit | None, bool]:
-    """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded."""
-    branch, fast_all, is_merge = here.local.branch, True, pending.verb == MERGE
+    """Both lanes in one transaction; a lane whose other side is simply ahead is fast-forwarded.
+
+    Returns the commit of the files, and whether they were fast-forwarded (memories, where only those moved).
+    """
+    branch, is_merge, is_fast = here.local.branch, pending.verb == MERGE, list[bool]()
     theirs = _heads_of(here, pending)
     with here.history.db.write():
         result = here.head()
@@ -567,12 +570,12 @@ def _move_lanes(
             parents = tuple(commit for commit in (head, None if pending.squash else other) if commit is not None)
             planned = work if lane == "work" or fast else here.history.plan(parents[0], ready.edits["memory"])
             new = other if fast else _commit(here, pending, lane, parents, planned)
-            fast_all = fast_all and fast
+            is_fast.append(fast)
             if branch is not None:
                 action = f"{pending.verb} {pending.name}"
                 refs.move(here.history, branch, lane, head, new, action=action, who=here.who, moved=under_way.moved)
             result = new if lane == "work" else result
-    return result, fast_all
+    return result, is_fast[:1] != [False]
 
 
 def _adds_to(here: Checkout, theirs: Commit | None, planned: Planned) -> bool:
