@@ -296,6 +296,19 @@ def test_what_is_denied_or_swapped_in_one_clause_or_character_is_a_change(old: s
     assert decide(old, new) == "conflict"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The staging server of customer 1 runs in Lyon", "The staging server of customer 98 runs in Lyon"),
+        ("Pump 3 of hall 2 runs at night", "Pump 3 of hall 4 runs at night"),
+        ("Bob owns the shop of client 3", "Bob owns the shop of client 4"),
+    ],
+)
+def test_a_number_that_says_which_one_is_meant_is_no_change(old: str, new: str) -> None:
+    assert decide(old, new) == "coexist"
+    assert decide(f"{old} on port 8001", f"{old} on port 8002") == "conflict"
+
+
 def test_a_reason_told_anew_takes_the_place_of_its_first_telling() -> None:
     told = decide("I like tea. Its smell calms me at night.", "I like tea. The smell calms me and it is cheap.")
     assert (told, told.rule, told.text) == (

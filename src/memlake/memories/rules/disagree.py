@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from memlake.memories.rules import lexicon
@@ -405,6 +405,11 @@ def _swap_cjk(old: str, new: str) -> Verdict | None:
     return None
 
 
+def _names_subject(words: Sequence[str]) -> bool:
+    """`Pump 3 of hall 2 runs ...`: a number before the verb says which one is meant, where one after it is told."""
+    return bool(words) and words[0] in lexicon.ALWAYS_VERBS | lexicon.NO_PLURALS
+
+
 def judge_swapped(pair: Pair) -> Verdict | None:
     """The same sentence with another number or name in one place."""
     old, new = pair.old.words, pair.new.words
@@ -413,7 +418,7 @@ def judge_swapped(pair: Pair) -> Verdict | None:
     if not len(was) == len(came) == 1 or left + right < 3 or pair.other_number:
         return None
     numbers = was[0][-1].isdigit() and came[0][-1].isdigit()
-    if numbers and left > 0 and old[left - 1] in lexicon.NUMBERED:
+    if numbers and left > 0 and (old[left - 1] in lexicon.NUMBERED or _names_subject(old[left + 1 :])):
         return None  # two of a kind, each with its number
     if numbers and _under_a_version(pair, was[0]):
         return Verdict("coexist", "swapped-unsure", f"{was[0]} or {came[0]}: it may be so under both.")

@@ -43,6 +43,11 @@ ALWAYS_VERBS = _words(
     """is are was were has have had can cannot must should will shall needs need does do uses use takes wants keeps
     isn't aren't wasn't weren't hasn't haven't can't won't doesn't don't"""
 )
+# What is a verb after a number, where `days` and `shops` may be what is counted.
+NO_PLURALS = _words(
+    """runs lives stands lies belongs listens expires starts begins sits owns holds stores serves reports sends handles
+    opens closes moves goes costs reads writes"""
+)
 BEFORE_VERBS = _words("only also always never usually often still now currently mostly mainly no longer not")
 QUANTIFIERS = _words("one both all half either most few several many")
 NEGATIONS = _words(
@@ -230,7 +235,9 @@ CASED = _words("password pin passphrase token key id code path url hash secret")
 # A number after one of these names the thing, it is no value of it.
 NUMBERED = _words(
     """ticket build issue version error pr line page step chapter room bug task test day week phase run case item part
-    section order invoice server host node release sprint episode season question fact note record row entry"""
+    section order invoice server host node release sprint episode season question fact note record row entry customer
+    user client tenant account patient device sensor node shard worker replica instance camera experiment trial sample
+    batch"""
 )
 # What something does, or does not, under one version of another thing; it may do the same under the next.
 BEHAVES = _words(
