@@ -55,6 +55,8 @@ class Connection:
             what = f"a bucket is named scheme://bucket/prefix and no more; the schemes are {', '.join(_SCHEMES)}."
             raise InvalidInput(what, hint="Give credentials and settings as options or in the environment.")
         self.url, self.scheme = url, parts.scheme
+        given = (options.get(word) for word in _ENDPOINT_WORDS)
+        self._endpoint = next((str(value) for value in given if value), "") if self.scheme == "s3" else ""
         self.is_anonymous = bool(options.get("skip_signature"))
         self._remote = self.scheme not in ("file", "memory")
         self.obstore = _load_obstore()
@@ -116,7 +118,7 @@ class Connection:
             what = f"{self.url} has a key that cannot be a path: {key[1] if key else name!r}. Nothing was read."
             return InvalidInput(what, hint="Rename it (no empty part, no . or ..), or name a folder beside it.")
         if re.search(r"redirect without LOCATION|AuthorizationHeaderMalformed", text):
-            hint = 'Set AWS_REGION, or give client_config={"region": ...}.'
+            hint = 'Set AWS_REGION. A remote also takes --region, and Python client_config={"region": ...}.'
             return InvalidInput(f"{self.url} is in another region than the one it was looked for in.", hint=hint)
         # At these addresses a cloud keeps a machine's credentials; obstore asks there when none were given.
         if re.search("RequestTimeTooSkewed|Request date header too old", text):
@@ -141,7 +143,8 @@ class Connection:
         make = {"s3": "aws s3 mb", "gs": "gcloud storage buckets create"}.get(self.scheme)
         if self.scheme == "az":
             return f"Correct the address, or create it: az storage container create --name {pasted(bucket)}"
-        return f"Correct the address, or create it: {make} {pasted(f'{self.scheme}://{bucket}')}"
+        other = f" --endpoint-url {pasted(self._endpoint)}" if self._endpoint else ""
+        return f"Correct the address, or create it: {make} {pasted(f'{self.scheme}://{bucket}')}{other}"
 
     def _check_process(self) -> None:
         """Refuse to work in a forked child: obstore's threads are not there, so a request would wait for ever."""

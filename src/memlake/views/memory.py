@@ -206,7 +206,9 @@ def doubt_lines(style: Style, one: Doubt) -> Iterator[str]:
 
 
 def change_of_use_lines(style: Style, change: UseChange) -> Iterator[str]:
-    """What changed of something that a memory rests on, as a diff where there is one."""
+    """What changed of something that a memory rests on, as a diff; nothing where only the reason is known."""
+    if change.note == change.standing.sentence:
+        return
     yield style.paint(f"{INDENT}{shorten_text(change.note or change.standing.anchor.name, 300)}", "bold")
     colors = {"+": "added", "-": "removed", "@": "dim"}
     for line in change.lines:

@@ -34,10 +34,13 @@ def test_doubt_lists_why_with_the_diff_settles_and_is_undone(run: Run, known: st
     shown = run("doubt", "--diff")
     assert "in doubt because api.py:10-12 changed" in shown.out and "+line eleven" in shown.out
     assert f"memlake doubt --settle {known}" in shown.err
+    run("remember", "Whoever needs a port asks", "--uses", known)
+    again = [line for line in run("doubt", "--diff").lines if f"memory {known[-6:]} is in doubt" in line]
+    assert len(again) == 1, "the reason is not said twice where there is no diff"
     assert run("doubt", "--settle", known).out == f"Settled {known}: Ports stand in api.py\n"
     assert run("doubt").err == "Nothing is in doubt.\n"
     run("undo")
-    (one,) = run("doubt", "--json").json["doubts"]
+    one, _ = run("doubt", "--json").json["doubts"]
     assert (one["memory"]["memory_id"], one["because"]) == (known, ["api.py:10-12 changed"])
 
 

@@ -37,6 +37,12 @@ def test_a_range_brings_what_came_since_and_only_that(ours: Repo, team: Team, tm
     theirs.remotes.unbundle(tmp_path / "news.bundle")
     merged = theirs.merge("news/main")
     assert merged.fast_forward and heads(theirs)[0, "main"] == heads(ours)[0, "main"]
+    with pytest.raises(ml.errors.NotFound, match="not one of yours") as caught:
+        theirs.branches.delete("news/main")
+    assert "memlake remote remove news" in caught.value.hint
+    theirs.remotes.remove("news")
+    with pytest.raises(ml.errors.NotFound, match="there is no branch"):
+        theirs.branches.delete("news/main")
 
 
 def test_a_range_is_refused_where_its_beginning_is_not(ours: Repo, tmp_path: Path) -> None:

@@ -53,6 +53,7 @@ def test_a_fetch_of_nothing_new_reads_the_root_alone(ours: Repo, team: Team, mon
     monkeypatch.setattr(remotes.Remote, "download", refuse)
     monkeypatch.setattr(remotes.Remote, "get_bytes", refuse)
     assert theirs.fetch().up_to_date and ours.fetch().up_to_date
+    assert ours.push().files == 0
 
 
 def test_a_push_sends_only_what_is_new(ours: Repo, tmp_path: Path) -> None:

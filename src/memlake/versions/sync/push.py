@@ -109,7 +109,9 @@ def push(
             with open_scratch(history.objects) as folder:
                 work = _prepare(history, link, request, erase, None if dry_run else folder)
                 done = _describe(history, link, work)._replace(erased=erased, purged=tuple(purged))
-                if dry_run or not work.changes:
+                if not work.changes:
+                    return done._replace(files=0)
+                if dry_run:
                     return done
                 batches = _finish_batches(history, work, folder, who)
                 upload.send(work.sendings, batches)

@@ -98,7 +98,20 @@ def _put_branch(here: Checkout, verb: Verb, name: str, heads: refs.Heads, at: st
             refs.move(here.history, name, lane, was, now_, action=action, who=here.who, moved=verb.moved)
 
 
+def _refuse_followed(here: Checkout, name: str) -> None:
+    """Say how the branch of a remote is deleted, because git's users ask for it as if it were one of theirs."""
+    db = here.history.db
+    if refs.find(db, name) is None and refs.find(db, name, refs.REMOTE):
+        remote, _, there = name.partition("/")
+        raise NotFound(
+            f"{name!r} is a branch of a remote or a bundle, not one of yours. Nothing was changed.",
+            hint=f"Forget all that came from there: memlake remote remove {pasted(remote)}\n"
+            f"Or, at a remote, delete it there: memlake push {pasted(remote)} --delete {pasted(there)}",
+        )
+
+
 def delete_branch(here: Checkout, name: str, force: bool) -> Branch:
+    _refuse_followed(here, name)
     heads = refs.get(here.history.db, name)
     if name == here.local.checked_out:
         other = next((found.name for found in refs.branches(here.history.db, None) if found.name != name), None)
