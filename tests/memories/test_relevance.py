@@ -102,6 +102,7 @@ def test_where_we_stopped_is_asked_for_in_many_ways(prompt: str) -> None:
     [
         "which ports are open?", "what is next.js", "stop the server", "is the dialog still open?", "continue",
         "what's the next migration called?", "where is the parser?", "接下来做 iOS 的小组件",
+        "上次的报告在哪里?", "未完成的订单怎么查?",
         "上次的报告发给谁了,为什么没有回复呢?请查一下邮件列表",
         "open the door", "what happened to the queue yesterday?",
     ],
