@@ -471,8 +471,8 @@ INSIDE = {  # what stays within the repo, whatever its value: a repo's own file 
 }  # fmt: skip
 ACTING = {
     "core.editor", "core.packs", "core.pager", "embedding.model", "embedding.provider", "embedding.url",
-    "memory.delete", "model.command", "model.model", "model.url", "reranker.model", "reranker.provider",
-    "reranker.url",
+    "hook.summary_command", "memory.delete", "model.command", "model.model", "model.url", "reranker.model",
+    "reranker.provider", "reranker.url",
 }  # fmt: skip
 
 

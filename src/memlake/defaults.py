@@ -137,6 +137,10 @@ class Settings:
         "preferences,conventions,decisions", "the categories that a coding agent's session starts with; * for all"
     )
     hook_budget: int = _data(800, "the most tokens that a coding agent's session starts with", least=0)
+    hook_summary_command: str = _acting(
+        "a program that writes the summary of a session at its end: it reads JSON (asked, done, open) and prints text",
+        "runs this program and gives it what a session asked and did",
+    )
     search_max_results: int = _data(100, "the most hits that one search returns", least=1)
     search_min_score: float = _data(
         0.2, "how near a hit must be to what was asked, 0 to 1; 0 tells whatever was found", least=0

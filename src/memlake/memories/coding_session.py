@@ -135,6 +135,11 @@ def _says_more(answer: Sentence) -> bool:
     return plain and len(answer.text) > 8 and not text.startswith((*en.PROMISES, *zh.PROMISES))
 
 
+def describe(session: CodingSession) -> dict[str, object]:
+    """What is known of a session, for a program that writes its summary."""
+    return {"asked": list(session.asked), "done": [one.text for one in session.done], "open": list(session.open)}
+
+
 # -- the summary ------------------------------------------------------------------------------
 
 
@@ -286,6 +291,8 @@ def _is_same(one: str, other: str) -> bool:
     first, second = _stems(one), _stems(other)
     if not first or not second:
         return one == other
+    if {word for word in first ^ second if any(sign.isdigit() for sign in word)}:
+        return False  # `part 1` and `part 2` are alike, and are not the same
     return len(first & second) >= _SAME * max(len(first), len(second))
 
 

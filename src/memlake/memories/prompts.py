@@ -122,8 +122,8 @@ class Sentence:
         """Whether it says that the agent did or knew it wrong."""
         if self.is_cjk:
             return any(cue in self.text[:12] for cue in zh.CORRECT)
-        said = self.lead
-        return not en.CORRECTING.isdisjoint(said.split()) or any(cue in said for cue in en.CORRECTING_PHRASES)
+        said = f"{self.lead}{self.padded[:30]}"
+        return not en.CORRECTING.isdisjoint(self.lead.split()) or any(cue in said for cue in en.CORRECTING_PHRASES)
 
     @cached_property
     def remembered(self) -> bool:
@@ -324,7 +324,9 @@ def is_request(sentence: Sentence) -> bool:
     if sentence.is_cjk:
         return any(cue in sentence.text for cue in zh.REQUESTS)
     low = sentence.padded
-    return any(f" {word} you " in low or f" {word} we please " in low for word in ("can", "could", "would", "will"))
+    if " can we agree " in low or (" we " in low and any(cue in low for cue in en.LASTING)):
+        return True
+    return any(f" {word} you " in low for word in ("can", "could", "would", "will"))
 
 
 def is_dropped(sentence: Sentence) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from memlake.memories import prompts
+from memlake.memories import norms, prompts
 from memlake.memories.cues import chinese as zh
 from memlake.memories.cues import english as en
 from memlake.memories.prompts import Sentence, Word
@@ -63,7 +63,7 @@ def withdraws(prompt: str) -> bool:
 
 def judge_sentence(sentence: Sentence) -> str:
     """The kind of statement that a sentence is; empty for none."""
-    if len(sentence.text) > _LONGEST or sentence.padded.count(" ") < _SHORTEST:
+    if len(sentence.text) > _LONGEST or not sentence.core or sentence.padded.count(" ") < _SHORTEST:
         return ""
     if any(cue in sentence.padded for cue in en.INJECTED):
         return ""
@@ -72,9 +72,11 @@ def judge_sentence(sentence: Sentence) -> str:
 
 def _introduces(sentence: Sentence) -> bool:
     """`From now on:` and `Our conventions:` make rules of the list that follows; `Please fix these:` does not."""
-    cues = (*en.LASTING, *en.REPEATED, *en.INTRODUCING)
     if sentence.is_cjk:
         return any(cue in sentence.text for cue in (*zh.LASTING, *zh.INTRODUCING))
+    if any(cue in sentence.padded for cue in en.LASTING):
+        return True
+    cues = (*en.REPEATED, *en.INTRODUCING)
     return any(cue in sentence.padded for cue in cues) and not any(cue in sentence.padded for cue in en.MOMENTARY)
 
 
@@ -137,12 +139,15 @@ def _judge_english(sentence: Sentence) -> str:
 
 
 def _holds(said: str) -> bool:
-    return any(cue in said for cue in (*en.LASTING, *en.REPEATED)) or " stop " in said
+    return any(cue in said for cue in (*en.LASTING, *en.REPEATED, " stop ", " can we agree "))
 
 
 def _is_reported(sentence: Sentence) -> bool:
     """`the docs say never to ...`: somebody else's words."""
-    return any(cue in sentence.padded for cue in en.REPORTED)
+    first = [word.low for word in sentence.words[:5]]
+    said = next((at for at, word in enumerate(first) if word in ("says", "say", "said")), 0)
+    reported = not en.REPORTERS.isdisjoint(first[:said]) and "we" not in first[:said]
+    return reported or any(cue in sentence.padded for cue in en.REPORTED)
 
 
 def _join(words: Iterable[Word]) -> str:
@@ -153,15 +158,21 @@ def _judge_clause(clause: list[Word], rest: Sequence[list[Word]], sentence: Sent
     """`front`: the clause before, if it says when or where this one holds."""
     low = [word.low for word in clause]
     said = _join(clause)
-    if low == ["always"]:
-        return RULE if not rest and len(sentence.words) > _BRIEF else ""
+    if low in (["always"], ["ever"]):
+        return RULE if not rest and len(sentence.words) >= _BRIEF else ""
     if len(low) < _SHORTEST:
-        return ""
+        return RULE if norms.is_case(low, front) else ""
     if low[0] in ("never", "always"):
         return RULE if _is_order_after(low[1:]) else ""
     passing = any(cue in said for cue in en.MOMENTARY)
+    if not passing and norms.is_norm(low, front):
+        return RULE
     if low[0] in en.FORBIDDING:
-        return RULE if _judge_prohibition(low, rest, passing=passing, polite=" please " in sentence.padded) else ""
+        return (
+            RULE
+            if _judge_prohibition(low, rest, passing=passing, polite=" please " in sentence.padded or sentence.corrects)
+            else ""
+        )
     if _judge_norm(clause, f"{sentence.lead}{front}{said}", passing):
         return RULE
     for judge, kind in (
@@ -177,7 +188,7 @@ def _judge_clause(clause: list[Word], rest: Sequence[list[Word]], sentence: Sent
         return DECISION
     if _judge_third(clause, passing, sentence):
         return DECISION
-    if sentence.corrects and not passing and _judge_correction(clause):
+    if sentence.corrects and (not passing or " now " in said) and _judge_correction(clause):
         return CORRECTION
     if _judge_duty(clause, said, passing):
         return FACT
@@ -245,6 +256,10 @@ def _judge_preference(clause: list[Word], said: str, _: bool) -> bool:
     for cue in en.PREFERENCES:
         if cue in start:
             what = said.partition(cue)[2].split()
+            if what[:1] == ["you"] and "rather" in cue and "than" in what:
+                return True
+            if what[:1] == ["it"] and what[1:2] and what[1] in ("when", "if", "that"):
+                return True
             return bool(what) and what[0] not in en.HELD_BY_LIKING and not (set(what[:2]) & en.POINTING)
     if low[0] in en.ANSWERING:
         return len(low) > 2 and low[1] in ("in", "with", "only", "as", "briefly", "shortly")
@@ -259,9 +274,12 @@ def _judge_habit(clause: list[Word], said: str, passing: bool) -> bool:
     """`we use`, `we never`, `our commits always`: what a group does, which binds who works for it."""
     low = [word.low for word in clause]
     if low[0] == "our" and {"always", "never", "only"} & set(low[1:5]):
-        return not set(low) & en.BUGS
+        return not set(low) & (en.BUGS | en.PUBLIC)
     if low[0] == "i" and len(low) > 2 and low[1] in ("always", "never"):
         return low[2] in en.WISHES
+    if low[0] in en.FRONTS and "we" in low[2:5]:  # `in the docs we say ...`
+        low = low[low.index("we") :]
+        said = f" {' '.join(low)} "
     if low[0] not in en.GROUPS or len(low) < 3:
         return False
     at = 1
@@ -276,7 +294,12 @@ def _judge_habit(clause: list[Word], said: str, passing: bool) -> bool:
     if passing and " now " not in said:
         return False
     named = verb in ("call", "name")
-    return verb in en.HABITS and bool(what) and (named or what[0] not in en.PRONOUNS) and not what[0].endswith("ing")
+    return (
+        verb in en.HABITS
+        and bool(what)
+        and (named or what[0] not in en.PRONOUNS - {"here"})
+        and not what[0].endswith("ing")
+    )
 
 
 def _judge_norm(clause: list[Word], said: str, passing: bool) -> bool:
@@ -306,6 +329,8 @@ def _judge_norm(clause: list[Word], said: str, passing: bool) -> bool:
         or low[len(subject) + 1 : len(subject) + 2] == ["have"]
     ):
         return False
+    if verb in ("has", "have", "needs", "need") and low[len(subject) + 1 : len(subject) + 2] != ["to"]:
+        return False
     if verb in ("must", "mustn't"):
         return subject[0] != "we" or repeats
     if verb in ("should", "shouldn't"):
@@ -330,7 +355,7 @@ def _judge_behaviour(clause: list[Word], said: str, passing: bool) -> bool:
     low = [word.low for word in clause]
     if low[0] not in en.BEHAVE or passing or len(low) < 2:
         return False
-    if low[1] in ("if", "whether") or any(cue in said for cue in en.REPORT_ONCE):
+    if low[1] in ("if", "whether") or low[-1] in en.STARTING or any(cue in said for cue in en.REPORT_ONCE):
         return False
     return any(word in en.WHEN_TO for word in low[1:])
 
@@ -346,6 +371,8 @@ def _judge_choice(clause: list[Word], said: str, passing: bool) -> bool:
     if passing:
         return False
     if low[-2:] == ["it", "is"] and 2 < len(low) <= _PARTS and low[0] not in en.PRONOUNS:
+        return True
+    if low[0] in ("let's", "lets", "let") and (" instead of " in said or " rather than " in said):
         return True
     if (" instead " in said or " rather than " in said) and low[0] in en.USING | en.CHOOSE:
         return " instead of " in said or low[1] not in en.PRONOUNS
@@ -375,8 +402,13 @@ def _judge_limit(clause: list[Word], _said: str, passing: bool) -> bool:
         near = any(set(low[at + 1 : at + 3]) & en.UNITS for at in numbers)
         return near and low[1] not in en.PRONOUNS and low[1] not in ("me", "us")
     bound = any(word in en.LIMITS for word in low)
+    measured = any(set(low[at + 1 : at + 3]) & en.UNITS for at in numbers)
+    if low[0] in en.KEEPING and measured and len(low) > 3:
+        return low[1] not in en.HELD
+    if low[0] in en.LIMIT_FIRST:
+        return numbers[0] < len(low) - 1 and low[0] != "limit"
     if low[0] in en.BOUNDING:
-        return bound or low[0] in en.LIMITS
+        return len(low) > 2 and (bound or low[0] in en.LIMITS)
     named = [at for at, word in enumerate(low) if word in en.LIMIT_NAMES]
     is_at = next((at for at, word in enumerate(low) if word in ("is", "are", "be", "to")), 0)
     return bool(named) and named[0] < is_at < numbers[-1] and low[0] not in en.PRONOUNS
@@ -385,6 +417,9 @@ def _judge_limit(clause: list[Word], _said: str, passing: bool) -> bool:
 def _judge_third(clause: list[Word], passing: bool, sentence: Sentence) -> bool:
     """`Priya says: the fee is its own line`: somebody by name decided."""
     first = clause[0]
+    low = [word.low for word in clause[:5]]
+    if not passing and en.THIRD & set(low[:3]) and en.THIRD_SAYS & set(low[1:4]) and len(sentence.words) > _BRIEF:
+        return "wants to" not in sentence.padded and "needs to" not in sentence.padded
     if passing or len(clause) < 2 or first.low in en.NO_PERSON or not first.text[:1].isupper():
         return False
     said = f" {' '.join(word.low for word in clause[:6])} "
@@ -398,7 +433,9 @@ def _judge_correction(clause: list[Word]) -> bool:
         return not any(cue in f" {' '.join(low)} " for cue in en.OTHERS)
     at = next((at for at, word in enumerate(low) if word in en.COPULAS), None)
     value = clause[at + 1 : at + 6] if at is not None else []
-    return any(word.text[:1].isupper() or any(sign.isdigit() for sign in word.text) or word.quoted for word in value)
+    if at and value and low[0] not in en.PRONOUNS and value[0].low not in en.OPINIONS | en.BUGS:
+        return not any(cue in f" {' '.join(low)} " for cue in en.OTHERS)
+    return any(word.quoted or word.text[:1].isupper() or not word.text.isalpha() for word in value)
 
 
 def _judge_duty(clause: list[Word], said: str, passing: bool) -> bool:
@@ -430,12 +467,14 @@ def _judge_chinese(sentence: Sentence) -> str:
         return ""
     if _has(text, zh.PREFER):
         return PREFERENCE if not _has(text, zh.PRAISE) else ""
-    if _has(text, zh.LASTING) and not _has(text, zh.BUGS):
+    if (_has(text, zh.LASTING) or _has(text.partition("每次")[2], zh.EACH_TIME)) and not _has(text, zh.BUGS):
         return RULE
     if any(sign.isdigit() or sign in zh.NUMBERS for sign in text) and _has(text, zh.LIMIT):
         return DECISION
     if _has(text, zh.CHOSE):
         return DECISION
+    if _has(text, zh.WORK) and _has(text, zh.OUGHT) and not _has(text, (*zh.FOR_NOW, *zh.BUGS)):
+        return RULE
     if _has(text, zh.WE_USE) or any(_forbids(clause) for clause in prompts.list_cjk_clauses(text)):
         return CORRECTION if sentence.corrects else RULE
     if sentence.corrects and len(sentence.core) > _BRIEF_CJK // 2 and not _has(text, zh.BUGS):
@@ -449,6 +488,8 @@ def _forbids(clause: str) -> bool:
         before, found, after = clause.partition(cue)
         if not found or not after or before.endswith(zh.NOT_BEFORE) or after.startswith(zh.NOT_AFTER):
             continue
+        if cue == "不能" and before.strip() and after.startswith(zh.BANNED):
+            return True
         if cue in zh.NEEDS_NAME and not (after.lstrip()[:1].isascii() and after.strip()):
             continue
         if after.startswith(zh.PASSING_ORDERS) and not _has(after, zh.PLACES) and not before.strip():

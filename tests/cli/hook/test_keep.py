@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -44,7 +45,7 @@ def hook(run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch) -> Hook:
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(data), encoding="utf-8"))
             done = run("hook", event, *options)
-        assert done.err == ""
+        assert done.err == "" or "until you trust this repo" in done.err
         return done.out
 
     return called
@@ -279,6 +280,49 @@ def test_vectors_of_what_hooks_stored_are_made_by_a_command(turn: Any, run: Run,
     assert "Made 2 vectors." in run("memory", "embed").out
     with ml.open(repo) as opened:
         assert opened.memories().count_waiting() == 0
+
+
+def python(code: str) -> str:
+    return shlex.join([sys.executable, "-c", code])
+
+
+def test_a_configured_program_writes_the_summary_better(turn: Any, hook: Hook, run: Run, repo: Path) -> None:
+    code = "import json, sys; told = json.load(sys.stdin); print('Moved it:', told['done'][0], told['asked'][0])"
+    run("config", "--user", "hook.summary_command", python(code))
+    turn("move the staging cluster", MOVED)
+    assert texts(repo, "summary")[0].startswith("Done: "), "a turn does not wait for it"
+    hook("session-end", session_id="s1", reason="exit")
+    assert texts(repo, "summary") == [f"Moved it: {MOVED} move the staging cluster"]
+
+
+@pytest.mark.parametrize(
+    ("code", "why"),
+    [
+        ("import sys; sys.exit('no model')", "failed"),
+        ("import time; time.sleep(60)", "did not answer within 0.5 s"),
+        ("print('  ')", ""),
+    ],
+)
+def test_a_program_that_fails_costs_nothing(
+    code: str, why: str, turn: Any, hook: Hook, run: Run, repo: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memlake.cli.hook.keep.WRITING", 0.5)
+    run("config", "--user", "hook.summary_command", python(code))
+    turn("move the staging cluster", MOVED)
+    hook("session-end", session_id="s1", reason="exit")
+    assert texts(repo, "summary")[0].startswith("Done: I moved")
+    log = repo / ".memlake/hooks.log"
+    assert why in (log.read_text() if log.exists() else "")
+
+
+def test_a_repo_of_a_stranger_cannot_name_the_program(turn: Any, hook: Hook, repo: Path) -> None:
+    settings = repo / ".memlake/config.toml"
+    text = settings.read_text().replace("[embedding]", "[hook]\nsummary_command = 'echo stolen'\n\n[embedding]")
+    assert "stolen" in text
+    settings.write_text(text)
+    turn("move the staging cluster", MOVED)
+    hook("session-end", session_id="s1", reason="exit")
+    assert texts(repo, "summary")[0].startswith("Done: I moved")
 
 
 # -- in every circumstance --------------------------------------------------------------------

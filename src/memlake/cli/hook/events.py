@@ -9,7 +9,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from memlake import config
 from memlake.cli.hook import clients, keep, tell
@@ -23,15 +24,29 @@ SECONDS = 1.5  # after which a hook ends, done or not, where MEMLAKE_HOOK_SECOND
 def run(event: str, client: str) -> None:
     """Answer one event. Comes back in time, whatever happens."""
     seconds = config.hook_seconds(SECONDS)
+    with _in_time(event, seconds):
+        program = clients.find_program(client)
+        given = _read_input(event, program)
+        if clients.is_other(program, given):
+            return
+        if told := EVENTS[event](given, program.agent):
+            sys.stdout.write(json.dumps(clients.shape_context(program, event, told)) + "\n")
+            sys.stdout.flush()
+        if event != "session-end":
+            return
+    # All is stored by now. What a program makes of it may take longer, because nobody waits for the end of a session.
+    with _in_time(event, seconds + keep.WRITING):
+        keep.improve_summary(given, program.agent)
+
+
+@contextmanager
+def _in_time(event: str, seconds: float) -> Iterator[None]:
+    """Work that ends in time, whatever happens; what goes wrong is logged, and the agent goes on without it."""
     late = threading.Timer(seconds, _give_up, (event, seconds))
     late.daemon = True
     late.start()
     try:
-        program = clients.find_program(client)
-        given = _read_input(event, program)
-        if not clients.is_other(program, given) and (told := EVENTS[event](given, program.agent)):
-            sys.stdout.write(json.dumps(clients.shape_context(program, event, told)) + "\n")
-            sys.stdout.flush()
+        yield
     except Exception as error:  # the agent goes on without its memory
         log(event, f"{type(error).__name__}: {error}")
     finally:

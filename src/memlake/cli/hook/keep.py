@@ -6,11 +6,14 @@ agent made of it, in one commit with the summary; if that never comes, the next 
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from memlake import config, memories, projects
 from memlake.cli.hook import clients
 from memlake.cli.hook.clients import Given
+from memlake.errors import Unavailable
 from memlake.memories import record
 from memlake.repo import open_for_memories, open_narrow, open_repo
 
@@ -20,6 +23,8 @@ if TYPE_CHECKING:
 
 _READ = 20_000  # characters of a prompt that are looked at
 _MESSAGE = 100_000  # ... and of a message
+WRITING = 8.0  # seconds that a program has to write a summary: agents give a hook ten
+_WRITTEN = 4000  # characters of what it writes that are kept
 
 
 def note_prompt(given: Given) -> None:
@@ -58,6 +63,37 @@ def subagent_stop(given: Given, _agent: str) -> None:
 def session_end(given: Given, agent: str) -> None:
     """Keep what is left of a session."""
     _keep(given, agent)
+
+
+def improve_summary(given: Given, agent: str) -> None:
+    """Let the program that the user configured write the summary of a session; without its answer ours stays."""
+    with open_for_memories() as repo:
+        narrow = open_narrow(repo)
+        command = narrow.settings.hook_summary_command
+        session = narrow.read_session(_read_session(given))
+        ours = memories.coding_session.write_summary(session)
+        if not command or not ours or not narrow.settings.memory_enabled:
+            return
+        text = _ask_program(command, memories.coding_session.describe(session) | {"summary": ours})
+        better = _hide_secrets(text[:_WRITTEN], narrow.settings.memory_secrets).strip()
+        if better:
+            turn = memories.keep_turn.Turn(_read_session(given), record.check_text(agent, "agent_id"))
+            memories.keep_turn.keep(narrow, turn, better=better)
+
+
+def _ask_program(command: str, told: Mapping[str, object]) -> str:
+    """What a program prints that is given a session as JSON. One that fails or is late is an error, which is logged."""
+    import shlex  # 20 ms with subprocess, which no other hook pays
+    import subprocess
+
+    asked = json.dumps(told, ensure_ascii=False).encode("utf-8", "replace")
+    try:
+        done = subprocess.run(shlex.split(command), input=asked, capture_output=True, timeout=WRITING, check=True)
+    except subprocess.TimeoutExpired:
+        raise Unavailable(f"hook.summary_command did not answer within {WRITING:g} s; our own summary stays.") from None
+    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+        raise Unavailable(f"hook.summary_command failed, so our own summary stays: {error}") from error
+    return done.stdout.decode("utf-8", "replace")
 
 
 def keep_left(agent: str) -> None:

@@ -16,21 +16,22 @@ def _phrases(text: str) -> tuple[str, ...]:
 
 # One of these makes a rule of whatever it stands in.
 LASTING = _phrases(
-    """from now on; from now onwards; from here on; from today; from this point on; from tomorrow on;
-    from this day on; going forward; moving forward; henceforth; in future; in the future; as a rule;
-    as a general rule; new rule; house rule; rule of thumb; the rule is; our rule is; under no circumstances;
-    at all times; no exceptions; without exception; ever again; keep in mind; bear in mind; for future reference;
-    on principle; as a matter of principle; our convention is; the convention is; our policy is; the policy is;
-    our standard is; starting today; starting now; starting tomorrow; starting next week; effective immediately;
-    as a matter of course"""
+    """all future; next time; for future; in all future; from now on; from now onwards; from here on; from today;
+    from this point on; from tomorrow on; from this day on; going forward; moving forward; henceforth; in future;
+    in the future; as a rule; as a general rule; new rule; house rule; rule of thumb; the rule is; our rule is;
+    under no circumstances; at all times; no exceptions; without exception; ever again; keep in mind;
+    bear in mind; for future reference; on principle; as a matter of principle; our convention is;
+    the convention is; our policy is; the policy is; our standard is; starting today; starting now;
+    starting tomorrow; starting next week; effective immediately; as a matter of course"""
 )
 # One of these makes a rule of an order, or of what is said of all things of a kind.
 REPEATED = _phrases(
-    """always; never; every time; each time; whenever; any time; anytime; by default; no longer; anymore; any more;
-    in general; generally; everywhere; consistently; without asking; only ever; no matter; across the board;
-    before each; before every; after each; after every; for each; for every; at the end of every;
-    at the end of each; unless i; unless we; unless you; until i say; on every; on each; in every; in each;
-    with every; with each; to every; to each"""
+    """in this repo; in this project; in our repo; in this codebase; in our codebase; in our team; at our company;
+    around here; always; never; every time; each time; whenever; any time; anytime; by default; no longer;
+    anymore; any more; in general; generally; everywhere; consistently; without asking; only ever; no matter;
+    across the board; before each; before every; after each; after every; for each; for every;
+    at the end of every; at the end of each; unless i; unless we; unless you; until i say; on every; on each;
+    in every; in each; with every; with each; to every; to each"""
 )
 # A ban with one of these is meant for good, whatever it is about.
 FOR_EVER = _phrases(
@@ -74,18 +75,19 @@ DROPPED = frozenset(
     )
 )
 IDLE = _phrases(
-    """never mind; nevermind; no worries; no problem; no rush; no hurry; no idea; no need; don't worry; do not worry;
-    don't bother; never heard; no clue; no thanks; no thank you; don't know; don't care; don't understand;
-    don't remember; don't get it; don't think; no way; no doubt; makes no sense; no luck; remember me;
-    can't remember; no longer needed; don't forget; never again i; don't panic; no pressure; no offence;
-    no offense; no harm; no big deal; don't see"""
+    """call it a day; next time we; next time i; see you next time; never mind; nevermind; no worries; no problem;
+    no rush; no hurry; no idea; no need; don't worry; do not worry; don't bother; never heard; no clue; no thanks;
+    no thank you; don't know; don't care; don't understand; don't remember; don't get it; don't think; no way;
+    no doubt; makes no sense; no luck; remember me; can't remember; no longer needed; don't forget; never again i;
+    don't panic; no pressure; no offence; no offense; no harm; no big deal; don't see"""
 )
 
 # -- the forms of a clause --------------------------------------------------------------------
 
 # What leads in and says nothing: the first alone, the others only before a comma or colon.
 LEADS = _words(
-    """please and but so also then well ok okay hey hi btw actually just simply kindly oh ah hm hmm hmmm um because"""
+    """pls plz strictly absolutely honestly please and but so also then well ok okay hey hi btw actually just simply
+    kindly oh ah hm hmm hmmm um because"""
 )
 LEADS_APART = _words(
     """yes yep yeah sure good great fine cool nice perfect thanks right alright again instead additionally finally
@@ -96,7 +98,10 @@ LEADS_APART = _words(
 LEAD_PHRASES = tuple(
     tuple(phrase.split())
     for phrase in _phrases(
-        """one more thing; one thing; another thing; one last thing; by the way; in fact; that is wrong; that's wrong;
+        """i told you yesterday; i told you already; i already told you; i already said; in this repo; in this project;
+    in our repo; in this codebase; in our codebase; in our team; at our company; around here; mind that;
+    not like this; not this way; can we agree that; can we agree on; can we agree; let us agree that; hold on;
+    one more thing; one thing; another thing; one last thing; by the way; in fact; that is wrong; that's wrong;
     that's not right; that is not right; not like that; not that; looks good; sounds good; as i said; like i said;
     as said; for the record; to be clear; good morning; i said; i told you; as i told you; i meant; i mean;
     i repeat; please note that; please note; please remember that; please remember; remember that; remember to;
@@ -117,11 +122,12 @@ LEAD_PHRASES = tuple(
 CUT_LEADS = 2  # of a kept text, a lead of at most so many words apart from LASTING ones reads well without
 CORRECTING = _words("no nope nah wrong correction stop wait rather actually")
 CORRECTING_PHRASES = _phrases(
-    """that's wrong; that is wrong; that's not right; that is not right; not like that; i said; i told you;
-    as i said; i meant; like i said; as i told you; i repeat; how often do i have to"""
+    """not like this; not this way; you keep; you still; why do you keep; you always; you never; that's wrong;
+    that is wrong; that's not right; that is not right; not like that; i said; i told you; as i said; i meant;
+    like i said; as i told you; i repeat; how often do i have to"""
 )
 REMEMBERING = _phrases(
-    """remember that; please remember; remember ,; note that; please note; keep in mind; bear in mind; fyi"""
+    """mind that; remember that; please remember; remember ,; note that; please note; keep in mind; bear in mind; fyi"""
 )
 ASKING = _words(
     """what what's whats which who who's whose whom where where's why how how's is are was were do does did can could
@@ -217,13 +223,15 @@ BUGS = _words(
 )
 WISHES = _words("want prefer like need expect wish hate use write review read work merge")
 ABOUT_ME = _phrases(
-    """i am colour blind; i'm colour blind; i am color blind; i'm color blind; i am left-handed; i'm left-handed;
+    """i'm an experienced; i'm a senior; i'm a junior; i am an experienced; i am a senior; i am a junior;
+    i am colour blind; i'm colour blind; i am color blind; i'm color blind; i am left-handed; i'm left-handed;
     i'm new to; i am new to; i'm a beginner; i am a beginner; i don't speak; i speak; call me; my name is;
     i'm dyslexic; i am dyslexic; my time zone is; my timezone is; my pronouns; i'm based in; i am based in;
     my editor is; my shell is; my keyboard; i don't read; i can't read; i cannot read; i'm used to; i am used to"""
 )
 PREFERENCES = _phrases(
-    """i prefer; i'd prefer; i would prefer; i much prefer; i strongly prefer; i really prefer; i generally prefer;
+    """i'd appreciate; i would appreciate; it annoys me; it bugs me; i don't need you to; i don't want you to;
+    i prefer; i'd prefer; i would prefer; i much prefer; i strongly prefer; i really prefer; i generally prefer;
     i usually prefer; we prefer; we'd prefer; i'd rather; i would rather; i'd much rather; i hate; i really hate;
     i dislike; i can't stand; i cannot stand; i don't like; i do not like; i really don't like; i love;
     i really like; i like; my preference is; i favour; i favor; i'm a fan of; i am a fan of; i'm not a fan of;
@@ -240,11 +248,13 @@ STYLE = _words(
 )
 REPLIES = _words("""answers replies responses explanations messages summaries comments commits functions diffs prs""")
 CHOOSING = _phrases(
-    """let's go with; lets go with; let us go with; go with; we go with; we'll go with; we will go with;
-    i'll go with; we're going with; i'd go with; let's call it; let's call; let's switch to; let's move to;
-    we'll use; we will use; we stay with; we stay on; we stay at; we stick with; we stick to; stick with;
-    stick to; stay with; stay on; we settled on; we decided; we've decided; i decided; i've decided;
-    i have decided; we agreed; we've agreed; it is decided; we're switching to; we are switching to;
+    """we ditched; we retired; we replaced; we got rid of; we renamed; we abandoned; we moved off; we left; we'll do;
+    we will do; let's do without; let us do without; we do without; decided to; decided that; decided on;
+    agreed on; agreed that; agreed to; let's go with; lets go with; let us go with; go with; we go with;
+    we'll go with; we will go with; i'll go with; we're going with; i'd go with; let's call it; let's call;
+    let's switch to; let's move to; we'll use; we will use; we stay with; we stay on; we stay at; we stick with;
+    we stick to; stick with; stick to; stay with; stay on; we settled on; we decided; we've decided; i decided;
+    i've decided; i have decided; we agreed; we've agreed; it is decided; we're switching to; we are switching to;
     we switched to; we moved to; we migrated to; we're moving to; we drop; we dropped; we're dropping;
     in favour of; in favor of; the decision is; final decision is; we're using; we are using; we keep; let's keep;
     let's use; lets use; let's stick; let's stay; let's take; let's drop; let's limit; let's cap; let's avoid;
@@ -257,8 +267,8 @@ LIMITS = _words(
     below within restrict bound ceiling budget retries attempts expire expires rate"""
 )
 LIMIT_NAMES = _words(
-    """limit cap max maximum min minimum timeout ttl threshold quota retention ceiling budget deadline size retries
-    length"""
+    """cutoff cut-off window interval tolerance margin cooldown expiry lifetime precision depth limit cap max maximum
+    min minimum timeout ttl threshold quota retention ceiling budget deadline size retries length"""
 )
 UNITS = _words(
     """second seconds sec secs minute minutes min mins hour hours day days week weeks month months year years ms s h
@@ -343,7 +353,44 @@ OPEN = _phrases(
     stays open; for later; still fails; still failing; is next; should write; should read; should check;
     should decide"""
 )
-HEADINGS = _phrases("open ,; open questions; open points; todo ,; next steps; still open; remaining; left to do")
+HEADINGS = _phrases("""open ,; open questions; open points; todo ,; next steps; still open; remaining; left to do""")
 LABELS = _words("open todo next left remaining tbd")
 PROMISES = ("i will", "i'll", "understood", "noted", "agreed", "got it", "will do", "sure", "of course")
 WROUGHT = _words("wrote built ran made took put cut set split sent")
+
+# -- norms by what they are about (`norms.py`) ------------------------------------------------
+
+WORK = _words(
+    """commits commit messages message prs pr requests branches tests test names comments docstrings docs
+    documentation functions types imports logs errors exceptions answers dates times amounts files variables
+    classes constants columns tables migrations changes releases versions tags issues tickets todos endpoints
+    queries components styles colours colors secrets keys ids hints annotations strings texts labels changelogs
+    entries reviews modules scripts configs timestamps prices numbers units durations paths urls emails mails code
+    sql css html"""
+)
+MANNER = _words(
+    """in with without as like by on at to under inside only alphabetically first before after per through via"""
+)
+AT_HAND = _words("it that this these those them the my our here there now again today")
+FINDING = _words(
+    """find show list look open run fix check explain tell print add remove delete count read update get give"""
+)
+GETTING = _words("""gets goes needs belongs must should comes starts ends lives passes is requires""")
+CASES = _words("if when whenever before after unless in once")
+ANY = _words("a an any anything something anybody somebody someone every each new unsure")
+PREFERRING = _words("prefer favour favor choose pick")
+REPORTERS = _words(
+    """docs doc documentation readme manual linter compiler error log output test message comment page article blog
+    spec specification ticket console warning book tutorial api internet"""
+)
+THIRD = _words(
+    """team legal marketing security compliance management accounting finance support design boss cto ceo client
+    customer"""
+)
+THIRD_SAYS = _words("wants requires insists needs says decided demands")
+PUBLIC = _words("""customers users clients people guests visitors competitors readers players tests builds""")
+STARTING = _words("start begin continue go proceed leave")
+KEEPING = _words("keep retain hold store expire delete archive cache")
+LIMIT_FIRST = _words("max maximum min minimum")
+PLACING = _words("go goes belong belongs live lives")
+OPINIONS = _words("""fine ok okay good great better right correct wrong done there not nice enough ready too so""")
