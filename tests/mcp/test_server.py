@@ -122,12 +122,12 @@ def test_what_a_memory_rests_on_is_named_judged_and_settled(folder: Path) -> Non
     async def said(client: Client) -> None:
         added = await call(client, "remember", content="The server port is 80", uses=["api.py:1"])
         (hit,) = (await call(client, "recall", query="server port"))["results"]
-        assert (hit["uses"], hit["standing"], "because" in hit) == (["api.py:1-1"], "fresh", False)
+        assert (hit["uses"], hit["standing"], "because" in hit) == (["api.py:1"], "fresh", False)
         (folder / "api.py").write_text("port = 81\n")
         (hit,) = (await call(client, "recall", query="server port"))["results"]
-        assert (hit["standing"], hit["because"]) == ("changed", ["api.py:1-1 changed"])
+        assert (hit["standing"], hit["because"]) == ("changed", ["api.py:1 changed"])
         (one,) = (await call(client, "memory_doubt"))["results"]
-        assert (one["id"], one["because"]) == (added["id"], ["api.py:1-1 changed"])
+        assert (one["id"], one["because"]) == (added["id"], ["api.py:1 changed"])
         assert (await call(client, "memory_doubt", settle=[added["id"]]))["settled"] == [added["id"]]
         assert (await call(client, "memory_doubt"))["results"] == []
         wrong = await fails(client, "store_memory", content="x", uses=["nothing.py"])

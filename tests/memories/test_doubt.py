@@ -126,7 +126,7 @@ def test_a_repeated_fact_takes_over_newer_anchors_and_a_correction_has_its_own(m
     assert memories.remember(Draft("The staging port is 8080", uses=["api.py:10-12"])).decision == "skip"
     assert doubted(memories) == {}
     assert memories.remember(Draft("The staging port is 9090", uses=["api.py:20"])).memory_id == first
-    assert [anchor.name for anchor in memories.get(first).uses] == ["api.py:20-20"]
+    assert [anchor.name for anchor in memories.get(first).uses] == ["api.py:20"]
 
 
 def test_a_diff_shows_the_passage_as_it_was_and_is(memories: Memories, root: Path) -> None:

@@ -201,6 +201,32 @@ def test_files_of_git_alone_are_anchored_by_their_blob_and_judged_in_the_past_to
     assert "-line 12 of a file with many words" in change.lines
 
 
+@needs_git
+@pytest.mark.parametrize("is_committed", [True, False])
+def test_a_line_is_followed_through_a_rename_of_git_and_an_edit(repo: Repo, root: Path, is_committed: bool) -> None:
+    memories = repo.memories()
+    run_git(root, "init", "-b", "main")
+    (root / "conf.py").write_text("PORT = 8080\n")
+    run_git(root, "add", "conf.py")
+    run_git(root, "commit", "-m", "one", seconds=-50)
+    remember(memories, "The port stands in conf.py", "conf.py:1")
+    for old, new in (("conf.py", "set.py"), ("set.py", "settings.py")):
+        run_git(root, "mv", old, new)
+        if is_committed or new == "set.py":
+            run_git(root, "commit", "-m", f"rename to {new}", seconds=50)
+    (hit,) = memories.search(Query("port"))
+    assert hit["because"] == ["conf.py:1 is now settings.py:1"]
+    (root / "settings.py").write_text("PORT = 9000\n")
+    (hit,) = memories.search(Query("port"))
+    assert (hit["standing"], hit["because"]) == ("changed", ["conf.py:1 changed and is settings.py now"])
+    (change,) = memories.list_changes(memories.doubts()[0])
+    assert {"-PORT = 8080", "+PORT = 9000"} <= {line.rstrip("\n") for line in change.lines}
+    (settled,) = memories.settle(memories.doubts()[0].memory.memory_id)
+    assert settled.memory.uses[0].name == "settings.py:1"
+    (root / "settings.py").unlink()
+    assert memories.doubts()[0].standings[0].word == "gone"
+
+
 def test_an_anchor_holds_at_another_path_and_not_in_another_project(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

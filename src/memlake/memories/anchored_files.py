@@ -37,6 +37,7 @@ _ASK_FROM = 256 << 10  # bytes from which the index of tracked files is asked in
 _ALIKE = 0.5  # of its lines, that a file of another name has to have to be the same file
 _SECONDS = 20.0
 _SLACK = 2_000_000  # microseconds that clocks of files may be behind ours
+_RENAMES = 8  # names that a file had one after the other, as far as they are followed
 
 Place = tuple[str, Lines | None]  # where something is now: a path, and of a passage its lines
 Known = tuple[int, int]  # size, and when it was last changed in microseconds
@@ -189,11 +190,11 @@ class Files:
 
 
 class FolderFiles(Files):
-    """Files of a working folder."""
+    """Files of a working folder. Git is run for a file that is gone, and only if this `asks_git`."""
 
-    def __init__(self, root: str, local: Local, offset: Offset, most: int = LARGEST) -> None:
+    def __init__(self, root: str, local: Local, offset: Offset, most: int = LARGEST, *, asks_git: bool = False) -> None:
         super().__init__(most)
-        self._root, self._local, self._offset = root, local, offset
+        self._root, self._local, self._offset, self._asks_git = root, local, offset, asks_git
         self._stats = worktree.Stats(root)
 
     def find_stat(self, path: str) -> os.stat_result | None:
@@ -216,6 +217,14 @@ class FolderFiles(Files):
         if stat is not None and stat.st_size > self._most:
             return None
         return super()._hash(path, of_git)
+
+    def _find_alike(self, anchor: Anchor, since: int) -> str | None:
+        """Of a file that git tracks also one with none of its lines: git knows of the rename before the edit."""
+        found = super()._find_alike(anchor, since)
+        if found is None and self._asks_git and anchor.is_of_git:
+            path = find_git_rename(self._root, anchor.path, since)
+            found = path if path is not None and self.find_size(path) is not None else None
+        return found
 
     def _list(self) -> Mapping[str, Known]:
         files = dict[str, Known]()
@@ -271,22 +280,15 @@ class GitFiles(Files):
     def __init__(self, root: str, time: int) -> None:
         super().__init__()
         self._root = root
-        self._commit = self._run("rev-list", "-1", "--first-parent", f"--before=@{time // 1_000_000}", "HEAD").strip()
+        before = f"--before=@{time // 1_000_000}"
+        self._commit = (_run_git(root, "rev-list", "-1", "--first-parent", before, "HEAD") or b"").strip().decode()
         self._blobs: dict[str, tuple[str, int]] | None = None
-
-    def _run(self, *arguments: str) -> bytes:
-        command = ["git", "-C", self._root, "--no-optional-locks", *arguments]
-        with suppress(OSError, subprocess.SubprocessError):
-            return subprocess.run(
-                command, env=config.plain_environment(), capture_output=True, timeout=_SECONDS, check=True
-            ).stdout
-        return b""
 
     def _read_tree(self) -> dict[str, tuple[str, int]]:
         if self._blobs is None:
             self._blobs = {}
-            listed = self._run("ls-tree", "-rlz", "--full-tree", self._commit.decode()) if self._commit else b""
-            for line in listed.split(b"\0"):
+            listed = _run_git(self._root, "ls-tree", "-rlz", "--full-tree", self._commit) if self._commit else None
+            for line in (listed or b"").split(b"\0"):
                 facts, _, path = line.partition(b"\t")
                 mode, kind, oid, size = (*facts.split(), b"", b"", b"", b"")[:4]
                 if kind == b"blob" and mode != b"120000":
@@ -314,14 +316,41 @@ def name_content(data: bytes, *, of_git: bool) -> str:
     )
 
 
-def read_git_blob(root: str, oid: str) -> bytes | None:
-    """An object of git, if it has that. Runs git."""
-    command = ["git", "-C", root, "cat-file", "blob", oid]
+def _run_git(root: str, *arguments: str) -> bytes | None:
+    """What git prints; None if it cannot do that."""
+    command = ["git", "-C", root, "--no-optional-locks", "--literal-pathspecs", *arguments]
     with suppress(OSError, subprocess.SubprocessError):
         return subprocess.run(
             command, env=config.plain_environment(), capture_output=True, timeout=_SECONDS, check=True
         ).stdout
     return None
+
+
+def read_git_blob(root: str, oid: str) -> bytes | None:
+    """An object of git, if it has that. Runs git."""
+    return _run_git(root, "cat-file", "blob", oid)
+
+
+def find_git_rename(root: str, path: str, since: int) -> str | None:
+    """The name that git's index or its commits since a time gave a file that is gone. Runs git."""
+    shown = ("-M", "--diff-filter=R", "--name-status", "--relative", "-z")
+    staged = _list_renames(_run_git(root, "diff-index", "--cached", *shown, "HEAD"))
+    first, after = path, f"--since=@{(since - _SLACK) // 1_000_000}"
+    for _ in range(_RENAMES):
+        # The last commit that touched the old name removed it; what that one added is the new one.
+        commit = (_run_git(root, "rev-list", "-1", after, "HEAD", "--", path) or b"").strip().decode()
+        shows = _run_git(root, "diff-tree", "-r", "--no-commit-id", *shown, commit) if commit else None
+        renamed = staged.get(path) or _list_renames(shows).get(path)
+        if renamed is None:
+            break
+        path = renamed
+    return path if path != first else None
+
+
+def _list_renames(shown: bytes | None) -> dict[str, str]:
+    """Old and new names out of `--name-status -z`."""
+    parts = [os.fsdecode(part) for part in (shown or b"").split(b"\0")]
+    return dict(zip(parts[1::3], parts[2::3], strict=False))
 
 
 def read_then(history: History, root: str, anchor: Anchor) -> bytes | None:

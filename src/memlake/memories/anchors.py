@@ -51,8 +51,9 @@ class Anchor(NamedTuple):
             return self.path.rpartition("/")[2]
         if self.kind == COMMIT:
             return self.oid[:12]
-        lines = f":{self.lines[0]}-{self.lines[1]}" if self.lines else ""
-        return f"{self.path}{lines}{f'#{self.part}' if self.part else ''}"
+        first, last = self.lines or (0, 0)
+        lines = f":{first}" if first == last else f":{first}-{last}"
+        return f"{self.path}{lines if self.lines else ''}{f'#{self.part}' if self.part else ''}"
 
     @property
     def key(self) -> tuple[str, str, str, Lines | None]:

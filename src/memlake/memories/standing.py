@@ -61,7 +61,7 @@ def describe_now(
     heads = refs.find(here.history.db, branch)
     work, lane = ((refs.commit_of(here.history, heads[name]) if heads else None) for name in ("work", "memory"))
     offset = find_offset(place.root, here.root)
-    folder = FolderFiles(place.root, here.local, offset, _QUICK if quick else LARGEST)
+    folder = FolderFiles(place.root, here.local, offset, _QUICK if quick else LARGEST, asks_git=not quick)
     is_elsewhere = place.own and not follows and here.local.branch not in (None, branch)
     ours = CommitFiles(here.history, work, offset) if is_elsewhere else folder
     return Moment(here.history, place, ours, folder, work, lane, formats)

@@ -348,7 +348,7 @@ def test_a_memory_whose_foundation_changed_is_marked(repo: Path, hook: Hook, run
     (repo / "api.py").write_text("# new\nport = 81\nhost = 'a'\nuser = 'b'\n")
     told = shown(hook("prompt", prompt="which server port and host stands there", session_id="b"))
     assert {one["content"].split()[2]: one.get("in_doubt", "") for one in told} == {
-        "port": "api.py:1-1 changed",
+        "port": "api.py:1 changed",
         "host": "",
     }
 
