@@ -128,7 +128,18 @@ class Number(click.IntRange):
         try:
             return int(super().convert(value, param, ctx))
         except click.BadParameter:
-            self.fail(f"'{value}' is not possible; give a whole number, {self.min} or more.", param, ctx)
+            some = "" if self.min is None else f", {self.min} or more"
+            some = some if self.max is None else f" from {self.min} to {self.max}"
+            self.fail(
+                f"'{value}' is not possible; give a whole number{some}.{_show_use(param, ctx, self.min)}", param, ctx
+            )
+
+
+def _show_use(param: click.Parameter | None, ctx: click.Context | None, number: int | float | None) -> str:
+    """An example of an argument, which has no name that a message could say it by."""
+    if not isinstance(param, click.Argument) or ctx is None:
+        return ""
+    return f" For example: {ctx.command_path} {number or 1}"
 
 
 project_option = click.option(

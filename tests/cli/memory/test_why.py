@@ -27,6 +27,17 @@ def test_a_recall_is_listed_shown_and_explained(run: Run, port: str) -> None:
     assert [one["surface"] for one in told] == ["recall"]
     assert run("recalls", "7", code=128).err.startswith("fatal: there is no recall 7")
     assert "no record of it being told" in run("why", port[-6:], "--session", "s9").err
+    assert "'foo' is not possible; give a whole number, 1 or more. For example: memlake recalls 1" in (
+        run("recalls", "foo", code=2).err
+    )
+    assert "'foo' is not possible; give a whole number, 1 or more." in run("recalls", "-n", "foo", code=2).err
+
+
+def test_a_search_in_one_session_that_finds_nothing_says_so_and_how_to_look_in_all(run: Run, port: str) -> None:
+    told = run("recall", "dev server port", "--session", "s1").err
+    assert "Only memories of session 's1' were looked at." in told and "    memlake recall 'dev server port'\n" in told
+    assert "session" not in run("recall", "dev server port").err
+    assert "session" not in run("recall", "dev server port", "--tag", "x").err
 
 
 def test_why_not_names_the_gate_or_says_that_there_is_none(run: Run, port: str) -> None:

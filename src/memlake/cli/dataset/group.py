@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import dataset as parts
-from memlake.cli.arguments import JSON, complete_with, confirm_erase, open_datasets, open_datasets_repo, verb
+from memlake.cli.arguments import JSON, Number, complete_with, confirm_erase, open_datasets, open_datasets_repo, verb
 from memlake.cli.history.lineage import lineage_options, show_lineage
 from memlake.cli.screen import Screen
 from memlake.errors import NotFound, Usage, pasted
@@ -92,7 +92,7 @@ def show(datasets: Datasets, screen: Screen, /, *, name: str) -> None:
 
 @dataset_verb(shared=[JSON])
 @_name
-@click.option("-n", "--rows", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="How many rows.")
+@click.option("-n", "--rows", type=Number(1), metavar="N", default=10, show_default=True, help="How many rows.")
 def preview(datasets: Datasets, screen: Screen, /, *, name: str, rows: int) -> None:
     """Show the first rows."""
     first = datasets.preview(name, rows)
@@ -147,7 +147,7 @@ def metrics(datasets: Datasets, screen: Screen, /, *, name: str) -> None:
 @click.argument("specs", nargs=-1, required=True, metavar="A B | NAME [A] [B]", shell_complete=complete_with("dataset"))
 @_key
 @click.option(
-    "-n", "--rows", type=click.IntRange(0), metavar="N", default=10, show_default=True, help="Show N rows of each kind."
+    "-n", "--rows", type=Number(0), metavar="N", default=10, show_default=True, help="Show N rows of each kind."
 )
 @click.option("--stat", is_flag=True, help="Only count what differs.")
 def diff(datasets: Datasets, screen: Screen, /, *, specs: tuple[str, ...], **how: Any) -> None:

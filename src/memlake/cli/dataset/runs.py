@@ -16,7 +16,7 @@ import click
 
 from memlake import config
 from memlake import open as open_repo
-from memlake.cli.arguments import JSON, SplitCommand, after_dashes, open_datasets, open_screen_only, verb
+from memlake.cli.arguments import JSON, Number, SplitCommand, after_dashes, open_datasets, open_screen_only, verb
 from memlake.cli.dataset.grid import Runner, expand_grid
 from memlake.cli.screen import Screen
 from memlake.dataset.lineage import opened_files
@@ -142,7 +142,7 @@ def _result_lines(lines: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 
 @click.group(invoke_without_command=True)
-@click.option("-n", "--max-count", "limit", type=click.IntRange(1), metavar="N", default=20, help="At most N runs.")
+@click.option("-n", "--max-count", "limit", type=Number(1), metavar="N", default=20, help="At most N runs.")
 @click.pass_context
 def runs(ctx: click.Context, /, *, limit: int, as_json: bool) -> None:  # noqa: ARG001  the screen reads it
     """List chains that ended in an answer (show, to_...) instead of a save, newest first."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from memlake.cli.arguments import JSON, complete_with, verb
+from memlake.cli.arguments import JSON, Number, complete_with, verb
 from memlake.cli.history.plot import check_plot_target
 from memlake.cli.screen import Screen
 from memlake.errors import Usage
@@ -27,7 +27,7 @@ def lineage_options(command: Any) -> Any:
         (
             click.option("--up", "way", flag_value="up", help="Only what it was made from."),
             click.option("--down", "way", flag_value="down", help="Only what was made from it."),
-            click.option("--depth", type=click.IntRange(1), metavar="N", help="At most N steps away."),
+            click.option("--depth", type=Number(1), metavar="N", help="At most N steps away."),
             click.option(
                 "--column", metavar="COLUMN", help="Only where this column came from and went to, if that is known."
             ),

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from memlake.cli.arguments import JSON, complete_with, verb
+from memlake.cli.arguments import JSON, Number, complete_with, verb
 from memlake.cli.files.browse import file_at
 from memlake.cli.screen import Screen
 from memlake.cli.suggest import suggest_revs
@@ -69,9 +69,7 @@ def _parse(repo: Repo, rev: str, how: dict[str, Any]) -> list[str]:
 @click.option("--always", is_flag=True, help="Show the id where there is no tag.")
 @click.option("--dirty", is_flag=True, help="Add -dirty if a tracked file has changes that are not committed.")
 @click.option("--match", multiple=True, metavar="PATTERN", help="Only tags like this, such as 'v*'.")
-@click.option(
-    "--abbrev", type=click.IntRange(0, 64), default=10, metavar="N", help="Cut the id to N digits; 0: only the tag."
-)
+@click.option("--abbrev", type=Number(0, 64), default=10, metavar="N", help="Cut the id to N digits; 0: only the tag.")
 @click.option("--exact-match", "exact", is_flag=True, help="Only a tag at the commit itself.")
 @click.option("--tags", is_flag=True, help="Does nothing, because every tag counts.")
 def describe(repo: Repo, screen: Screen, /, *, rev: str, abbrev: int, match: tuple[str, ...], **how: bool) -> None:

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from memlake.cli.arguments import Number
 from memlake.cli.screen import Screen
 from memlake.views.commit_text import DATE_HELP, FORMAT_HELP, date_style
 from memlake.views.patches import Detail
@@ -37,7 +38,7 @@ def detail_options(default: str) -> Callable[[Command], Command]:
             "--key", multiple=True, metavar="COLUMN", help="Match rows of a table by this column. Repeat it for more."
         ),
         click.option(
-            *rows, type=click.IntRange(0), metavar="N", default=10, show_default=True,
+            *rows, type=Number(0), metavar="N", default=10, show_default=True,
             help="Show N rows of each kind.",
         ),
         click.option("--text", "as_text", is_flag=True, help="Compare tables line by line, too."),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import memories as parts
-from memlake.cli.arguments import JSON, project_option
+from memlake.cli.arguments import JSON, Number, project_option
 from memlake.cli.memory import review, rot, transfer
 from memlake.cli.memory.options import (
     agents_option,
@@ -47,8 +47,8 @@ for _verb in (*review.VERBS, *rot.VERBS, *transfer.VERBS):
 
 
 @memory_verb("ls", group=memory, shared=[JSON])
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most N.")
-@click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out the first N.")
+@click.option("-n", "--limit", type=Number(1), metavar="N", default=20, show_default=True, help="At most N.")
+@click.option("--offset", type=Number(0), metavar="N", default=0, help="Leave out the first N.")
 @filing_options
 @agents_option
 @scope_option
@@ -133,7 +133,7 @@ def diff(memories: Memories, screen: Screen, /, *, old: str, new: str | None, pr
 
 @memory_verb(group=memory, shared=[JSON])
 @click.option(
-    "-n", "--max-count", "limit", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most N."
+    "-n", "--max-count", "limit", type=Number(1), metavar="N", default=20, show_default=True, help="At most N."
 )
 @project_option
 def log(memories: Memories, screen: Screen, /, *, limit: int, project: str | None) -> None:

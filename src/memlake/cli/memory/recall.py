@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import memories as parts
-from memlake.cli.arguments import JSON, project_option
+from memlake.cli.arguments import JSON, Number, project_option
 from memlake.cli.memory.options import (
     agents_option,
     choose_agents,
@@ -22,12 +22,13 @@ from memlake.cli.memory.options import (
     tell_repo,
 )
 from memlake.cli.screen import Screen
-from memlake.errors import Error
+from memlake.errors import Error, pasted
 from memlake.views.memory import INDENT, hit_lines
+from memlake.views.words import clean
 
 if TYPE_CHECKING:
     from memlake.memories.memories import Memories
-    from memlake.memories.search import Hits
+    from memlake.memories.search import Hits, Query
 
 _AROUND = 80  # characters shown around what a hit says
 _AFTERWARDS = 0.1  # seconds for memories that wait for a vector, once the answer is printed
@@ -37,10 +38,8 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
 
 @memory_verb(shared=[JSON])
 @click.argument("query", required=False, default="")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="At most N hits."
-)
-@click.option("--offset", type=click.IntRange(0), metavar="N", default=0, help="Leave out the first N.")
+@click.option("-n", "--limit", type=Number(1), metavar="N", default=10, show_default=True, help="At most N hits.")
+@click.option("--offset", type=Number(0), metavar="N", default=0, help="Leave out the first N.")
 @filing_options
 @agents_option
 @scope_option
@@ -67,9 +66,7 @@ _FEW = 64  # waiting memories up to which a short-lived process is a help; more 
     help="Everything on the branch, only what it added, or the trunk.",
 )
 @click.option("--explain", is_flag=True, help="Show how close each hit is and how it was ranked.")
-@click.option(
-    "--max-tokens", type=click.IntRange(1), metavar="N", help="Stop when the hits are about this long in all."
-)
+@click.option("--max-tokens", type=Number(1), metavar="N", help="Stop when the hits are about this long in all.")
 def recall(
     memories: Memories, screen: Screen, /, *, query: str, agents: tuple[str, ...], scope: str, **given: Any
 ) -> None:
@@ -100,6 +97,7 @@ def recall(
         tell_repo(memories, screen)
     _tell(
         screen,
+        wanted,
         hits,
         len(kept),
         plan=f"{hits.mode} on {memories.context.branch}, {took * 1e3:.0f} ms" if explain else "",
@@ -109,7 +107,7 @@ def recall(
     helper.join(max(0.0, _LONGEST - (time.perf_counter() - begun)))
 
 
-def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:
+def _tell(screen: Screen, wanted: Query, hits: Hits, kept: int, *, plan: str) -> None:
     """What is for the person, not for the pipe."""
     for note in hits.notes:
         screen.warn(note)
@@ -117,6 +115,11 @@ def _tell(screen: Screen, hits: Hits, kept: int, *, plan: str) -> None:
         screen.note(f"searched: {plan}")
     if not hits:
         screen.note("Nothing found.")
+        if wanted.session_id:
+            screen.note(
+                f"Only memories of session {clean(wanted.session_id)!r} were looked at. To look at all of them:"
+            )
+            screen.note(f"    memlake recall {pasted(clean(wanted.text))}".rstrip())
     elif kept < len(hits):
         screen.note(f"{len(hits) - kept} left out by --max-tokens.")
 

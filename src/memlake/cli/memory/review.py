@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from memlake import memories as parts
-from memlake.cli.arguments import JSON, confirm_erase, project_option
+from memlake.cli.arguments import JSON, Number, confirm_erase, project_option
 from memlake.cli.memory.options import (
     agent_option,
     complete_memories,
@@ -149,7 +149,7 @@ def purge(memories: Memories, screen: Screen, /, *, memory_id: str, reason: str,
 @click.option(
     "-n",
     "--limit",
-    type=click.IntRange(1),
+    type=Number(1),
     metavar="N",
     default=20,
     show_default=True,
@@ -209,7 +209,7 @@ _RULE = (
     ),
     click.option(
         "--max-sessions",
-        type=click.IntRange(0),
+        type=Number(0),
         metavar="N",
         default=0,
         show_default=True,

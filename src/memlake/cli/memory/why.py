@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from memlake import memories as parts
-from memlake.cli.arguments import JSON, project_option
+from memlake.cli.arguments import JSON, Number, project_option
 from memlake.cli.memory.options import agents_option, id_argument, memory_verb
 from memlake.cli.screen import Screen
 from memlake.errors import InvalidInput, NotFound, Nothing
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @memory_verb(shared=[JSON])
 @id_argument
 @click.option("--session", metavar="NAME", help="Only what this session was told.")
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="At most N.")
+@click.option("-n", "--limit", type=Number(1), metavar="N", default=10, show_default=True, help="At most N.")
 def why(memories: Memories, screen: Screen, /, *, memory_id: str, session: str | None, limit: int) -> None:
     """Show when a memory was told, to whom, in answer to what, and what each part of the search gave it."""
     full = memories.full_id(memory_id)
@@ -48,9 +48,9 @@ def why(memories: Memories, screen: Screen, /, *, memory_id: str, session: str |
 @id_argument
 @click.argument("question")
 @click.option("--session", metavar="NAME", help="Whether this session was told already.")
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", default=10, show_default=True, help="Of N hits.")
+@click.option("-n", "--limit", type=Number(1), metavar="N", default=10, show_default=True, help="Of N hits.")
 @click.option("--min-score", type=click.FloatRange(0, 1), help="As for recall.")
-@click.option("--max-tokens", type=click.IntRange(1), metavar="N", help="As for recall.")
+@click.option("--max-tokens", type=Number(1), metavar="N", help="As for recall.")
 @agents_option
 @project_option
 def why_not(
@@ -69,9 +69,9 @@ def why_not(
 
 
 @memory_verb("recalls", shared=[JSON])
-@click.argument("number", required=False, type=click.IntRange(1))
+@click.argument("number", required=False, type=Number(1))
 @click.option("--session", metavar="NAME", help="Only what this session was told.")
-@click.option("-n", "--limit", type=click.IntRange(1), metavar="N", default=20, show_default=True, help="At most N.")
+@click.option("-n", "--limit", type=Number(1), metavar="N", default=20, show_default=True, help="At most N.")
 def list_recalls(memories: Memories, screen: Screen, /, *, number: int | None, session: str | None, limit: int) -> None:
     """List what was told on this machine, newest first; with NUMBER show one record, word for word."""
     records = memories.shared.recalls
@@ -100,7 +100,7 @@ def list_recalls(memories: Memories, screen: Screen, /, *, number: int | None, s
 @click.option("--models", is_flag=True, help="A and B are embedding providers, such as local..none, not branches.")
 @click.option("--questions", "file", metavar="FILE", help=f"Golden questions; {parts.recall_tests.FILE} by itself.")
 @click.option(
-    "-n", "--limit", type=click.IntRange(0), metavar="N", default=1000, show_default=True,
+    "-n", "--limit", type=Number(0), metavar="N", default=1000, show_default=True,
     help="At most N recorded questions.",
 )  # fmt: skip
 def recall_diff(
