@@ -285,10 +285,33 @@ def test_notes_of_basic_memory_become_memories(repo: ml.Repo, tmp_path: Path) ->
     assert load_items(repo.memories(), read_memories(folder)) == Report(known=8)
 
 
-def test_a_note_that_is_not_text_is_named(tmp_path: Path) -> None:
+def test_a_bad_note_is_left_out_and_named_and_the_others_are_read(repo: ml.Repo, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"abc\xff")
-    with pytest.raises(InvalidInput, match=r"a\.md: byte 4 is not UTF-8"):
-        list(read_memories(tmp_path))
+    (tmp_path / "b.md").write_text("long " * 300_000)
+    (tmp_path / "c.md").write_bytes(b" " * ((16 << 20) + 1))
+    (tmp_path / "d.md").write_text("Tea is at four")
+    report = load_items(repo.memories(), read_memories(tmp_path))
+    assert (report.stored, report.skipped) == (1, 3)
+    said = ("a.md: byte 4 is not UTF-8", "b.md, line 1: content has 1,5", "c.md: has more than 16 MiB")
+    assert all(what in problem for what, problem in zip(said, report.problems, strict=True)), report.problems
+    assert not any("Nothing was" in problem for problem in report.problems)
+
+
+@pytest.mark.parametrize(
+    ("before", "dry_run", "says"),
+    [(0, False, "Nothing was stored."), (256, False, "The 256 memories before it were stored."), (256, True, "")],
+)
+def test_an_import_that_stops_says_what_it_stored(
+    repo: ml.Repo, tmp_path: Path, before: int, dry_run: bool, says: str
+) -> None:
+    lines = [json.dumps({"content": f"The door {number} is open"}) for number in range(before)]
+    (tmp_path / "a.jsonl").write_text("\n".join([*lines, "{broken"]))
+    with pytest.raises(InvalidInput) as caught:
+        load_items(repo.memories(), read_memories(tmp_path / "a.jsonl"), dry_run=dry_run)
+    assert caught.value.message.endswith(
+        f"is not JSON: Expecting property name enclosed in double quotes at column 2. {says}".strip()
+    )
+    assert "--skip-bad" in caught.value.hint
 
 
 def test_frontmatter_that_never_ends_is_prose(tmp_path: Path) -> None:

@@ -228,6 +228,7 @@ MEMORIES = st.builds(
     st.dictionaries(TEXT, JSON_VALUES, max_size=3), st.floats(0, 1), SOURCES, MICROS, MICROS, st.just(0) | MICROS,
     st.just(()), st.lists(st.uuids().map(str), max_size=2).map(tuple), TEXT,
     st.just("") | TEXT.map(lambda text: f"/{text}"), TEXT, TEXT, own=st.just(False), user_id=TEXT, client=TEXT,
+    author=TEXT,
     uses=st.lists(ANCHORS, max_size=2).map(tuple),
 )  # fmt: skip
 

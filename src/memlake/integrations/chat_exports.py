@@ -13,7 +13,7 @@ from typing import Any
 from memlake.integrations import markdown_notes
 from memlake.integrations.format import Format, Raw, make_id
 from memlake.integrations.given import Given, list_keys
-from memlake.memories.hook_search import says_little
+from memlake.memories.small_talk import says_little
 
 _KINDS = ("file", "stream", "folder", "zip")
 _SAID = 4000  # characters of a message that are kept

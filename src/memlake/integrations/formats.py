@@ -204,6 +204,8 @@ def read_text(given: Given, name: str) -> str | Raw:
         return given.read(name, NOTE).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         return Raw(name, problem=f"byte {error.start + 1} is not UTF-8.")
+    except InvalidInput as error:  # too long, or it cannot be unpacked
+        return Raw(name, problem=error.message.removeprefix(f"{given.label(name)} ").removesuffix(" Nothing was read."))
 
 
 def _read_note(text: str, name: str, when: datetime) -> Iterator[Raw]:

@@ -29,10 +29,13 @@ _KINDS = {"file": "a file", "folder": "a folder", "zip": "a zip", "stream": "sta
 
 
 class Reading(Source):
-    """Items of a file, a folder or a stream in a known format."""
+    """Items of a file, a folder or a stream in a known format.
+
+    Of the many files of a folder or an archive a bad one is left out and named, whatever `skip_bad` says.
+    """
 
     def __init__(self, given: Given, form: Format, *, skip_bad: bool) -> None:
-        super().__init__(given.name, skip_bad=skip_bad)
+        super().__init__(given.name, skip_bad=skip_bad or given.kind in ("folder", "zip"))
         self.format, self._raws = form.name, _name_errors(form.read(given), given.name)
 
     def __next__(self) -> Item:

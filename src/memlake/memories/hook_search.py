@@ -18,7 +18,7 @@ from memlake.errors import NotFound, Purged
 from memlake.index import rows
 from memlake.index.light_search import Found, Glance, Seen
 from memlake.index.rows import Shown
-from memlake.index.terms import mark, query_words, says_nothing
+from memlake.index.terms import mark
 from memlake.memories import index_sync, record
 from memlake.memories.anchors import IN_DOUBT, Anchor, Formats
 from memlake.memories.kind import memory_path, write_entry
@@ -40,22 +40,6 @@ if TYPE_CHECKING:
 _BEHIND = 64  # commits the index may be behind for it to be brought up here
 _RUNNING = 12  # sessions of which is known what was asked and done
 _SILENT = 3_600_000_000  # microseconds after which a session that says nothing is taken for dead
-_WORDS, _BYTES = 6, 60  # a reply that is shorter in both says little
-_CHAT = frozenset(
-    query_words(
-        "let know need anything else help happy welcome done sure right away yes okay good fine great perfect please "
-        "ready glad want like next thanks questions further feel free fixed works now it's I've you're I'll that's"
-    )
-)
-_TOLD = 3  # words beside those of a chat that a short reply must have to say something
-
-
-def says_little(text: str) -> bool:
-    """A pleasantry or a word of assent: few words, or few beside those; few bytes, for not every script has spaces."""
-    if len(text.strip().encode("utf-8", "replace")) >= _BYTES:
-        return False
-    words = [word for word in query_words(text) if not says_nothing(word) and word not in _CHAT]
-    return len(text.split()) < _WORDS or len(words) < _TOLD
 
 
 class Matches(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import IO, Any
 
-from memlake.errors import Denied, InvalidInput, Purged
+from memlake.errors import Denied, Error, InvalidInput, Purged
 from memlake.memories import record, redact, search, store, timeline
 from memlake.memories.anchors import encode_anchors
 from memlake.memories.context import MemoryContext
@@ -61,7 +61,7 @@ class Source(Iterator[Item]):
         """Count a problem, or raise it if nothing may be skipped."""
         if not self.skip_bad:
             raise error(
-                f"{problem} What stood before it may be stored already.",
+                problem,
                 hint="Mend it and import again (what is there is not stored twice), or skip what is bad: --skip-bad "
                 "(in Python skip_bad=True).",
             )
@@ -80,7 +80,10 @@ def load_items(memories: Memories, items: Iterable[Item], *, dry_run: bool = Fal
     source, kept_out = iter(items), KeptOut(memories.context)
     while True:
         secrets: dict[str, list[str]] = {}
-        batch = list(islice(_guard_items(source, memories.context.settings.memory_secrets, secrets), BATCH))
+        try:
+            batch = list(islice(_guard_items(source, memories.context.settings.memory_secrets, secrets), BATCH))
+        except (InvalidInput, Denied) as error:
+            raise _say_stored(error, counts, dry_run=dry_run) from None
         if not batch:
             break
         for part in _split_by_id(kept_out.filter(batch)):
@@ -96,6 +99,15 @@ def load_items(memories: Memories, items: Iterable[Item], *, dry_run: bool = Fal
         counts["stored"], counts["known"], skipped, tuple(problems), warnings.list_all(), counts["updated"],
         counts["conflicts"], tuple(sorted(users)), done.forgotten, kept_out.count, done.states,
     )  # fmt: skip
+
+
+def _say_stored(error: InvalidInput | Denied, counts: Counter[str], *, dry_run: bool) -> Error:
+    """The same error with what an import had done when it came to it."""
+    if dry_run or error.message.endswith(("Nothing was read.", "Nothing was stored.")):
+        return error
+    done = counts.total() - counts["known"]
+    said = f"The {done:,} memories before it were stored." if done else "Nothing was stored."
+    return type(error)(f"{error.message} {said}", hint=error.hint)
 
 
 def _split_by_id(batch: Sequence[Item]) -> Iterator[list[Item]]:

@@ -36,6 +36,13 @@ def test_a_check_of_sound_memories_exits_with_0(run: Run, repo: Path) -> None:
     assert run("memory", "check").lines[-1] == "checked 1 memory: nothing found"
 
 
+def test_thanks_are_found_and_left_out_by_a_clean_import(run: Run, repo: Path, tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory/MEMORY.md").write_text("- Tea is at four\n- Thanks!\n- ok\n")
+    assert run("memory", "check", str(tmp_path / "memory"), code=1).lines[-1] == "checked 3 memories: 2 empty"
+    assert run("memory", "import", str(tmp_path / "memory"), "--clean").lines[-1] == "Stored 1 memory."
+
+
 def test_a_clean_import_lists_what_it_leaves_out_and_is_one_step_of_undo(run: Run, repo: Path, tmp_path: Path) -> None:
     notes = write_notes(tmp_path)
     assert run("memory", "import", notes, "--clean", "--dry-run").lines[-2:] == [

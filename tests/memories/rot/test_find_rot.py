@@ -37,6 +37,20 @@ def test_texts_that_tell_different_things_are_sound() -> None:
     assert found("Money is stored in cents", "The API is in src/api.py", "Ada reviews the billing code") == []
 
 
+@pytest.mark.parametrize(
+    "text", ["Thanks!", "ok", "Ok, got it 👍", "Great, thank you so much!", "No.", "谢谢", "...", "👍"]
+)
+def test_small_talk_is_empty(text: str) -> None:
+    assert found(text) == [("empty", 0, None)]
+
+
+@pytest.mark.parametrize(
+    "text", ["Use tabs", "I like Next", "I use Go", "C++", "Port 42", "No tabs, please", "用中文回复"]
+)
+def test_a_short_text_that_tells_something_is_not_empty(text: str) -> None:
+    assert found(text) == []
+
+
 def test_the_same_text_again_is_a_duplicate_of_the_first_one() -> None:
     assert found("Backups run at two", "Tea is at four", "backups  run at two.") == [("duplicate", 2, 0)]
 

@@ -71,7 +71,7 @@ def _to_file(items: Iterable[Item], beside: Beside, file: str, *, force: bool) -
 @memory_verb("import", shared=[JSON])
 @click.argument("file")
 @format_option
-@click.option("--skip-bad", is_flag=True, help="Skip what cannot be read, and say how much that was.")
+@click.option("--skip-bad", is_flag=True, help="Leave out lines that cannot be read, and name them.")
 @click.option("--clean", "cleans", is_flag=True, help="Leave out what `memory check` finds, and list it.")
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what would be stored and left out.")
 def import_memories(
@@ -82,7 +82,7 @@ def import_memories(
     FILE may be a folder or a zip. It reads memory folders of Claude Code, CLAUDE.md and AGENTS.md, claude-mem, exports
     of ChatGPT, Claude and mem0, Letta agent files, the Open Knowledge Format, basic-memory notes, server-memory lines
     and HatiData files. A memory that is here already is not stored twice. If its text is newer, it replaces ours; if
-    both changed, both are kept.
+    both changed, both are kept. A file of a folder or a zip that cannot be read is left out and named.
 
     With --clean, duplicates, contradicted texts, secrets, orders to the reader, what cannot be read and the like stay
     out; FILE is not changed, and an import without --clean brings them in later.

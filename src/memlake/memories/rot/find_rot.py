@@ -10,6 +10,7 @@ from memlake.memories.rot.dead_paths import find_dead
 from memlake.memories.rot.injections import find_injection
 from memlake.memories.rot.passages import (
     DEAD_PATH,
+    EMPTY,
     INJECTION,
     KINDS,
     LOOP,
@@ -20,6 +21,7 @@ from memlake.memories.rot.passages import (
     Project,
 )
 from memlake.memories.rot.repeats import find_repeats
+from memlake.memories.small_talk import is_small_talk
 
 _NAMED = 3  # paths that a reason names
 # What memories look like when they are given to an agent: stored again, they are their own echo.
@@ -45,6 +47,8 @@ def _judge_alone(one: Passage, project: Project) -> Iterator[Finding]:
         yield Finding(SECRET, one, f"It looks like it holds: {rules}.")
     if said := find_injection(text):
         yield Finding(INJECTION, one, f"It {said}.")
+    if is_small_talk(one.content):
+        yield Finding(EMPTY, one, "It tells nothing.")
     if _RECALLED.search(one.content):
         yield Finding(LOOP, one, "It holds what was recalled for an agent.")
     if project.has_path is not None:

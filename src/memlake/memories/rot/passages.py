@@ -8,7 +8,8 @@ from typing import Any
 from memlake.named_tuple import NamedTuple
 
 DUPLICATE, NEAR, CONTRADICTION, LOOP = "duplicate", "near-duplicate", "contradiction", "loop"
-INSTRUCTION, SECRET, INJECTION, DEAD_PATH = "instruction", "secret", "injection", "dead-path"
+INSTRUCTION, SECRET, INJECTION = "instruction", "secret", "injection"
+DEAD_PATH, EMPTY = "dead-path", "empty"
 # What each kind means, in the order in which a report names them.
 KINDS = {
     DUPLICATE: "the same text again",
@@ -19,6 +20,7 @@ KINDS = {
     SECRET: "looks like it holds a secret",
     INJECTION: "gives orders to whoever reads it",
     DEAD_PATH: "names a file that does not exist",
+    EMPTY: "thanks, a greeting or assent, and nothing else",
 }
 PERSON, AGENT, TURN = "person", "agent", "turn"  # who says it; a turn is what an agent said as it worked
 
