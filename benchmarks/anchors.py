@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import memlake as ml
-from memlake.memories import doubt, standing
-from memlake.memories.anchors import IN_DOUBT
+from memlake.memories.anchors import doubt, standing
+from memlake.memories.anchors.anchor import IN_DOUBT
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.search import Query
 

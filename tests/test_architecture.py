@@ -383,7 +383,7 @@ def test_imports_only_go_up_the_layer_table() -> None:
     assert wrong == []
 
 
-@pytest.mark.parametrize("folder", ["dataset", "versions"])
+@pytest.mark.parametrize("folder", ["dataset", "memories", "versions"])
 def test_rooms_import_only_those_above_them(folder: str) -> None:
     text = (ROOT / "docs" / "design" / "layers.md").read_text(encoding="utf-8")
     rooms = read_rooms(text, f"src/memlake/{folder}")

@@ -73,7 +73,7 @@ PARTS = {
         "random operations beside a plain model",
         (
             "tests/properties",
-            "tests/memories/test_standing.py",
+            "tests/memories/anchors/test_standing.py",
             "tests/versions/sync/test_archive.py",
             "tests/rows/test_compare.py",
             "tests/dataset/test_chain_laws.py",

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 from memlake import config, integrations
 from memlake.calls import refuse_unknown
 from memlake.errors import NotFound, Unavailable
+from memlake.memories.answers.recalls import Teller
 from memlake.memories.memories import Draft
-from memlake.memories.recalls import Teller
 from memlake.memories.record import Caller, check_agent, check_text
 from memlake.memories.revert import Choice
 from memlake.memories.search import Query, build_query, list_users
@@ -28,8 +28,8 @@ from memlake.objects.layout import new_id
 from memlake.repo import Repo, init, open_for_memories
 
 if TYPE_CHECKING:
+    from memlake.memories.anchors.doubt import Doubt, Settled
     from memlake.memories.check_rot import RotReport
-    from memlake.memories.doubt import Doubt, Settled
     from memlake.memories.record import Outcome
     from memlake.memories.revert import Taken
     from memlake.memories.search import Hits

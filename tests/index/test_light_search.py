@@ -13,10 +13,10 @@ import memlake as ml
 from memlake import projects
 from memlake.index import light_search
 from memlake.index.terms import query_words
-from memlake.memories.hook_search import Narrow
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Memory
 from memlake.memories.search import Query
+from memlake.memories.sessions.hook_search import Narrow
 from memlake.repo import open_narrow
 from tests.memories.conftest import opened
 

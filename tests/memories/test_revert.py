@@ -8,8 +8,8 @@ import pytest
 
 import memlake as ml
 from memlake.memories import store
+from memlake.memories.answers.recalls import Teller
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.recalls import Teller
 from memlake.memories.record import Caller
 from memlake.memories.revert import Choice
 from memlake.memories.search import Query

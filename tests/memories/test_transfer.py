@@ -18,7 +18,7 @@ from memlake.defaults import Settings
 from memlake.errors import Denied, InvalidInput
 from memlake.integrations.read_memories import read_memories
 from memlake.memories import record, store, transfer
-from memlake.memories.anchors import Anchor
+from memlake.memories.anchors.anchor import Anchor
 from memlake.memories.import_records import Earlier, Item, Planned
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Memory

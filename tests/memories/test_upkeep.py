@@ -11,8 +11,8 @@ import pytest
 
 import memlake as ml
 from memlake.memories import upkeep
+from memlake.memories.answers.recalls import Teller
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.recalls import Teller
 from memlake.memories.search import Query
 from memlake.memories.upkeep import Rule
 from memlake.repo import Repo, clean_up

@@ -17,7 +17,7 @@ from memlake import projects
 from memlake.errors import InvalidInput
 from memlake.integrations.format import make_id
 from memlake.memories import record
-from memlake.memories.anchors import MOST, Anchor, decode_anchors
+from memlake.memories.anchors.anchor import MOST, Anchor, decode_anchors
 from memlake.memories.forgotten import Forgotten
 from memlake.memories.import_records import Earlier, Item
 from memlake.memories.record import Memory, State

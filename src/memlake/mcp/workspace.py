@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memlake.memories import search
+from memlake.memories.answers.recalls import Teller
 from memlake.memories.memories import Memories
-from memlake.memories.recalls import Teller
 from memlake.memories.record import Caller
 from memlake.memories.search import EVERYONE, Hits, Query, count_fitting
 from memlake.named_tuple import NamedTuple

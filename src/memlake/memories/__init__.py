@@ -9,27 +9,19 @@ from memlake._lazy import lazy
 
 if TYPE_CHECKING:
     from memlake.memories import (
-        anchors,
         branch_expiry,
         branches,
-        briefing,
         check_index,
         check_rot,
-        coding_session,
         conflicts,
         context,
-        doubt,
         embedders,
         forget,
         forgotten,
-        hook_search,
         import_records,
-        keep_turn,
         kind,
         lineage,
         memories,
-        recall_tests,
-        recalls,
         record,
         redact,
         remember,
@@ -38,22 +30,27 @@ if TYPE_CHECKING:
         revert,
         review,
         search,
-        standing,
         state,
         stats,
-        take_anchors,
-        take_files,
         timeline,
         transfer,
         upkeep,
-        why,
     )
+    from memlake.memories.anchors import anchor, doubt, standing, take_anchors, take_files
+    from memlake.memories.answers import recall_tests, recalls, why
+    from memlake.memories.sessions import briefing, coding_session, hook_search, keep_turn
 
+_ROOMS = {
+    "anchors": ("anchor", "doubt", "standing", "take_anchors", "take_files"),
+    "answers": ("recall_tests", "recalls", "why"),
+    "sessions": ("briefing", "coding_session", "hook_search", "keep_turn"),
+}
 __all__ = [
-    "anchors", "branch_expiry", "branches", "briefing", "check_index", "check_rot", "coding_session", "conflicts",
+    "anchor", "branch_expiry", "branches", "briefing", "check_index", "check_rot", "coding_session", "conflicts",
     "context", "doubt", "embedders", "forget", "forgotten", "hook_search", "import_records", "keep_turn", "kind",
     "lineage", "memories", "recall_tests", "recalls", "record", "redact", "remember", "rerankers", "resources",
     "revert", "review", "rules", "search", "standing", "state", "stats", "take_anchors", "take_files", "timeline",
     "transfer", "upkeep", "why",
 ]  # fmt: skip
-__getattr__ = lazy(__name__, {name: f"{__name__}.{name}" for name in __all__})
+_HOMES = {name: f"{room}.{name}" for room, names in _ROOMS.items() for name in names}
+__getattr__ = lazy(__name__, {name: f"{__name__}.{_HOMES.get(name, name)}" for name in __all__})

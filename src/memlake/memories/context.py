@@ -16,7 +16,7 @@ from memlake.defaults import Settings
 from memlake.errors import Damaged, Error, Unavailable
 from memlake.index.index import Index
 from memlake.memories import branch_expiry, record
-from memlake.memories.anchors import NO_FORMATS, Formats
+from memlake.memories.anchors.anchor import NO_FORMATS, Formats
 from memlake.memories.record import NOBODY, Caller, Memory
 from memlake.objects import disk
 from memlake.projects import Place

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from memlake import projects
 from memlake.errors import NotFound, Purged
 from memlake.memories import index_sync, record, store
-from memlake.memories.anchors import COMMIT, FILE, TENSOR, Anchor
+from memlake.memories.anchors.anchor import COMMIT, FILE, TENSOR, Anchor
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import memory_path
 from memlake.memories.record import IMPORTED, Memory, Past

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memlake.memories import record
-from memlake.memories.anchors import COMMIT, FILE, TENSOR
+from memlake.memories.anchors.anchor import COMMIT, FILE, TENSOR
 from memlake.memories.kind import MEMORY
 from memlake.memories.record import Memory
 from memlake.named_tuple import NamedTuple

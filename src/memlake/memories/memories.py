@@ -17,8 +17,8 @@ from memlake.errors import Conflict, Denied, InvalidInput
 from memlake.memories import branch_expiry, embed, record
 from memlake.memories import search as memory_search
 from memlake.memories import store as memory_store
+from memlake.memories.answers.recalls import Teller
 from memlake.memories.context import MemoryContext
-from memlake.memories.recalls import Teller
 from memlake.memories.record import Caller, Memory, Outcome, State, Updated
 from memlake.memories.resources import Shared
 from memlake.memories.search import EVERYONE, Hits, Query
@@ -31,9 +31,10 @@ from memlake.reports import PurgeReport
 from memlake.versions.history import refs
 
 if TYPE_CHECKING:
+    from memlake.memories.anchors.doubt import Doubt, Settled, UseChange
+    from memlake.memories.answers.why import Gate, Told
     from memlake.memories.branches import MemoryBranch, MergedBranch
     from memlake.memories.check_rot import RotReport
-    from memlake.memories.doubt import Doubt, Settled, UseChange
     from memlake.memories.forgotten import Beside, Done
     from memlake.memories.import_records import Item, Planned
     from memlake.memories.revert import Choice, Taken
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from memlake.memories.timeline import Difference, Origin, Version
     from memlake.memories.upkeep import Age, Readers, Rule, Suggestion
     from memlake.memories.verdicts import Judge
-    from memlake.memories.why import Gate, Told
 
 
 _BATCH = 32  # memories that get their vectors at once

@@ -17,7 +17,7 @@ from typing import Any
 from memlake.errors import Corrupt, InvalidInput
 from memlake.index.rows import Doc
 from memlake.index.terms import mark
-from memlake.memories.anchors import Anchor, decode_anchors, encode_anchors
+from memlake.memories.anchors.anchor import Anchor, decode_anchors, encode_anchors
 from memlake.named_tuple import NamedTuple
 from memlake.projects import OWN, Place
 from memlake.versions.history.times import parse_end

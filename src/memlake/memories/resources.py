@@ -17,9 +17,9 @@ from memlake.index.embedding_store import Embeddings
 from memlake.index.index import Index
 from memlake.memories import embed
 from memlake.memories.access_counts import Access
+from memlake.memories.answers.recalls import Recalls
 from memlake.memories.context import describe_spare, spare_index
 from memlake.memories.embed import Sources, Worker
-from memlake.memories.recalls import Recalls
 from memlake.objects.forks import Mutex
 from memlake.versions import tables
 from memlake.versions.checkout.local import Local

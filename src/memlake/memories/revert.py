@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from memlake.errors import Corrupt, InvalidInput, NotFound, Purged
 from memlake.memories import index_sync, lineage, record, search, store, timeline
+from memlake.memories.answers.recalls import Recalls
 from memlake.memories.context import MemoryContext, agent_author
 from memlake.memories.kind import MEMORY, STATE, memory_path, write_entry
-from memlake.memories.recalls import Recalls
 from memlake.memories.record import Memory, Past
 from memlake.memories.rules import decide
 from memlake.memories.search import Query

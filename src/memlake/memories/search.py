@@ -15,12 +15,13 @@ from memlake.index.index import Found, IndexQuery
 from memlake.index.rank import LOOKED, Boosts
 from memlake.index.rows import Filter, Shown
 from memlake.index.terms import ASKED, hash_term, mark
-from memlake.memories import branch_expiry, embed, index_sync, recalls, record, reorder
+from memlake.memories import branch_expiry, embed, index_sync, record, reorder
 from memlake.memories.access_counts import Access
-from memlake.memories.anchors import FRESH, Standing, choose_word
+from memlake.memories.anchors.anchor import FRESH, Standing, choose_word
+from memlake.memories.answers import recalls
+from memlake.memories.answers.recalls import Candidate
 from memlake.memories.context import MemoryContext, heals, reads
 from memlake.memories.kind import memory_path
-from memlake.memories.recalls import Candidate
 from memlake.memories.record import Memory
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout

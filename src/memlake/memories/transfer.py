@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from memlake.errors import Denied, Error, InvalidInput, Purged
 from memlake.memories import record, redact, search, store, timeline
-from memlake.memories.anchors import encode_anchors
+from memlake.memories.anchors.anchor import encode_anchors
 from memlake.memories.context import MemoryContext
 from memlake.memories.forgotten import Beside, Forgotten, KeptOut
 from memlake.memories.import_records import Earlier, Item, Planned

@@ -12,9 +12,9 @@ from memlake import memories as later  # what only memories that rest on somethi
 from memlake.errors import InvalidInput
 from memlake.memories import record, search, store
 from memlake.memories.access_counts import Access
+from memlake.memories.answers.recalls import Audience, Recalls
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import memory_path
-from memlake.memories.recalls import Audience, Recalls
 from memlake.memories.record import Memory
 from memlake.memories.search import EVERYONE, Query
 from memlake.named_tuple import NamedTuple

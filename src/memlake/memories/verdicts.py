@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from memlake.errors import InvalidInput
-from memlake.memories.anchors import join_anchors
+from memlake.memories.anchors.anchor import join_anchors
 from memlake.memories.record import AGENT_CONFLICT, AGENT_SAME, Memory, Outcome, describe_other_agent, list_own
 from memlake.memories.rules import Context, Decision, decide
 from memlake.named_tuple import NamedTuple

@@ -15,7 +15,7 @@ from memlake.repo.open import AnyPath
 from memlake.repo.repo import Repo
 
 if TYPE_CHECKING:
-    from memlake.memories.hook_search import Narrow
+    from memlake.memories.sessions.hook_search import Narrow
     from memlake.reports import About
     from memlake.versions.checkout.pending import Step
 

@@ -8,7 +8,7 @@ from typing import BinaryIO
 from memlake import contents
 from memlake.dataset.kind import read_rows
 from memlake.errors import Error
-from memlake.memories.anchors import Formats
+from memlake.memories.anchors.anchor import Formats
 
 
 def _digest_part(path: str, size: int, opener: Callable[[], BinaryIO], part: str) -> str | None:

@@ -13,16 +13,16 @@ from memlake.views.style import Style
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
-    from memlake.memories.anchors import Standing
-    from memlake.memories.doubt import Doubt, UseChange
-    from memlake.memories.recall_tests import ChangedAnswer
-    from memlake.memories.recalls import Recall
+    from memlake.memories.anchors.anchor import Standing
+    from memlake.memories.anchors.doubt import Doubt, UseChange
+    from memlake.memories.answers.recall_tests import ChangedAnswer
+    from memlake.memories.answers.recalls import Recall
+    from memlake.memories.answers.why import Told
     from memlake.memories.revert import Exposed, Reverted, Taken
     from memlake.memories.review import Contradiction, Decided
     from memlake.memories.stats import Stats
     from memlake.memories.timeline import Difference, Version
     from memlake.memories.upkeep import Age, Suggestion
-    from memlake.memories.why import Told
 
 
 INDENT = " " * 6
@@ -45,7 +45,7 @@ def hit_lines(style: Style, hit: Mapping[str, Any], lead: str = "", *, scored: b
     filed += [f"score {hit['similarity_score']:.2f}"] if scored and hit.get("why", {}).get("rank") else []
     yield style.paint(INDENT + clean("  ".join(part for part in filed if part)).replace("\n", " "), "dim")
     if (word := hit.get("standing")) and hit["because"]:
-        color = "removed" if word in parts.anchors.IN_DOUBT else "dim"
+        color = "removed" if word in parts.anchor.IN_DOUBT else "dim"
         yield style.paint(INDENT + shorten_text("; ".join(hit["because"]), 300), color)
 
 

@@ -266,7 +266,7 @@ def test_hooks_load_no_numpy(repo: Path, run: Run) -> None:
         command = [sys.executable, "-c", script, "hook", event]
         done = subprocess.run(command, env=env, input=given, capture_output=True, text=True, check=True)
         found = set(done.stderr.split())
-        assert not {"numpy", "pyarrow", "mcp", "tomlkit"} & found and "memlake.memories.hook_search" in found
+        assert not {"numpy", "pyarrow", "mcp", "tomlkit"} & found and "memlake.memories.sessions.hook_search" in found
 
 
 def test_hooks_cost_little_more_than_opening_the_repo(repo: Path, process: Process) -> None:

@@ -331,7 +331,7 @@ def test_a_repo_of_a_stranger_cannot_name_the_program(turn: Any, hook: Hook, rep
 def test_a_program_that_dies_loses_no_statement(hook: Hook, turn: Any, repo: Path, monkeypatch: Any) -> None:
     hook("prompt", session_id="dead", prompt="never deploy on Fridays")
     assert kept(repo) == []
-    monkeypatch.setattr("memlake.memories.hook_search._SILENT", -1)
+    monkeypatch.setattr("memlake.memories.sessions.hook_search._SILENT", -1)
     hook("session-start", session_id="next", source="startup")
     assert texts(repo) == ["Never deploy on Fridays"] and kept(repo)[0]["session_id"] == "dead"
 

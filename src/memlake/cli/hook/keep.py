@@ -18,8 +18,8 @@ from memlake.memories import record
 from memlake.repo import open_for_memories, open_narrow, open_repo
 
 if TYPE_CHECKING:
-    from memlake.memories.coding_session import CodingSession
-    from memlake.memories.hook_search import Narrow
+    from memlake.memories.sessions.coding_session import CodingSession
+    from memlake.memories.sessions.hook_search import Narrow
 
 _READ = 20_000  # characters of a prompt that are looked at
 _MESSAGE = 100_000  # ... and of a message

@@ -1,7 +1,7 @@
 """What an agent is told: when its session or a sub-agent begins, and at a prompt. How it is shown, and to whom.
 
 A hook has a fraction of a second and searches by words alone: neither numpy nor a model is loaded here. What is chosen
-says `memories/briefing.py`.
+says `memories/sessions/briefing.py`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from memlake.memories.record import SUMMARY, Memory
 from memlake.repo import clean_up, open_narrow, open_repo
 
 if TYPE_CHECKING:
-    from memlake.memories.briefing import Briefing, Session
-    from memlake.memories.hook_search import Narrow
+    from memlake.memories.sessions.briefing import Briefing, Session
+    from memlake.memories.sessions.hook_search import Narrow
 
 _SHOWN, _SUMMARY, _DOUBT = 400, 1000, 160  # characters of a memory, of a summary and of a doubt that are shown
 _ID = 12  # characters from the end of an id, which name a memory to every command

@@ -19,8 +19,8 @@ from memlake.views.memory import change_lines, recall_lines, shorten_text, told_
 from memlake.views.words import clean
 
 if TYPE_CHECKING:
+    from memlake.memories.answers.recall_tests import Question, Tested
     from memlake.memories.memories import Memories
-    from memlake.memories.recall_tests import Question, Tested
 
 
 @memory_verb(shared=[JSON])

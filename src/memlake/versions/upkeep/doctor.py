@@ -47,7 +47,7 @@ _DERIVED = {
     "index/*/index.db": "index/schema.sql",
     "vectors.db": "index/vectors.sql",
     "datasets.db": "dataset/memo/results.sql",
-    "recalls.db": "memories/recalls.sql",
+    "recalls.db": "memories/answers/recalls.sql",
 }
 _SOURCE = Path(__file__).parents[2]
 _WAL_LARGE = 64 << 20

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from memlake.memories import coding_session
-from memlake.memories.coding_session import CodingSession
-from memlake.memories.statements import Statement
+from memlake.memories.sessions import coding_session
+from memlake.memories.sessions.coding_session import CodingSession
+from memlake.memories.sessions.statements import Statement
 
 
 def play(*turns: tuple[str, str], touched: bool = False) -> CodingSession:

@@ -10,9 +10,9 @@ from random import Random
 import pytest
 
 import memlake as ml
-from memlake.memories import why
+from memlake.memories.answers import why
+from memlake.memories.answers.recalls import Candidate, Recall, Recalls, Teller
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.recalls import Candidate, Recall, Recalls, Teller
 from memlake.memories.search import Query
 from memlake.objects import layout
 from tests.memories.conftest import opened

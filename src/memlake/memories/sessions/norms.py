@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlake.memories.cues import english as en
+from memlake.memories.sessions.cues import english as en
 
 
 def is_norm(low: Sequence[str], front: str) -> bool:

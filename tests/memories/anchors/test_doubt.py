@@ -10,8 +10,8 @@ import pytest
 
 import memlake as ml
 from memlake.errors import InvalidInput, Nothing
-from memlake.memories import doubt, standing
-from memlake.memories.anchors import IN_DOUBT, MEMORY, Anchor
+from memlake.memories.anchors import doubt, standing
+from memlake.memories.anchors.anchor import IN_DOUBT, MEMORY, Anchor
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Memory
 from memlake.records import Entry

@@ -9,13 +9,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from memlake.errors import InvalidInput, NotFound, Nothing
-from memlake.memories import anchors, search, standing, store, take_anchors, take_files
-from memlake.memories.anchored_files import read_then
-from memlake.memories.anchors import CHANGED, FILE, FRESH, GONE, MEMORY, Anchor, Standing
+from memlake.memories import search, store
+from memlake.memories.anchors import standing, take_anchors, take_files
+from memlake.memories.anchors.anchor import CHANGED, FILE, FRESH, GONE, IN_DOUBT, MEMORY, Anchor, Standing, join_anchors
+from memlake.memories.anchors.anchored_files import read_then
+from memlake.memories.anchors.standing import Moment, Standings
 from memlake.memories.context import MemoryContext
 from memlake.memories.record import Memory
 from memlake.memories.search import Query
-from memlake.memories.standing import Moment, Standings
 from memlake.named_tuple import NamedTuple
 from memlake.versions.checkout import rev
 from memlake.versions.history.times import parse_time
@@ -36,12 +37,12 @@ class Doubt(NamedTuple):
     @property
     def causes(self) -> tuple[str, ...]:
         """Why it is in doubt, a sentence for each reason."""
-        return tuple(one.sentence for one in self.standings if one.word in anchors.IN_DOUBT)
+        return tuple(one.sentence for one in self.standings if one.word in IN_DOUBT)
 
     @property
     def is_inherited(self) -> bool:
         """Whether it only rests on what is in doubt."""
-        return all(one.inherited for one in self.standings if one.word in anchors.IN_DOUBT)
+        return all(one.inherited for one in self.standings if one.word in IN_DOUBT)
 
 
 class Settled(NamedTuple):
@@ -106,7 +107,7 @@ def anchor_again(context: MemoryContext, memory: Memory) -> Memory:
     for _ in range(_PASSES):
         judged = standing.judge(moment, [memory]).get(memory.memory_id, ())
         taken = [take_anchors.take_again(context, moment, one) for one in judged]
-        memory = memory._replace(uses=anchors.join_anchors((), [anchor for anchor in taken if anchor is not None]))
+        memory = memory._replace(uses=join_anchors((), [anchor for anchor in taken if anchor is not None]))
     return memory
 
 

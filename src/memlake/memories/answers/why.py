@@ -13,9 +13,10 @@ from typing import Any
 
 from memlake.errors import NotFound, Purged
 from memlake.index.terms import query_words, says_nothing
-from memlake.memories import recalls, record, search, store, timeline
+from memlake.memories import record, search, store, timeline
+from memlake.memories.answers import recalls
+from memlake.memories.answers.recalls import Candidate, Recall, Recalls, Teller
 from memlake.memories.context import MemoryContext
-from memlake.memories.recalls import Candidate, Recall, Recalls, Teller
 from memlake.memories.record import Memory
 from memlake.memories.search import EVERYONE, Hits, Query
 from memlake.named_tuple import NamedTuple

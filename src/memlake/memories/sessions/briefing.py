@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 
-from memlake.memories import recalls, relevance
-from memlake.memories.hook_search import Narrow
-from memlake.memories.recalls import Candidate, Recall
+from memlake.memories.answers import recalls
+from memlake.memories.answers.recalls import Candidate, Recall
 from memlake.memories.record import SUMMARY, Memory
-from memlake.memories.relevance import NOTHING, Asked, Likeness
+from memlake.memories.sessions import relevance
+from memlake.memories.sessions.hook_search import Narrow
+from memlake.memories.sessions.relevance import NOTHING, Asked, Likeness
 from memlake.named_tuple import NamedTuple
 
 PREFERENCE, EPISODE = "preference", "episode"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from memlake.memories import prompts
-from memlake.memories.statements import MOST, Statement, find_statements, withdraws
+from memlake.memories.sessions import prompts
+from memlake.memories.sessions.statements import MOST, Statement, find_statements, withdraws
 
 STATED = [
     'ok but please leave my comments alone, I put them there on purpose',

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 import memlake as ml
-from memlake.memories import recall_tests
+from memlake.memories.answers import recall_tests
+from memlake.memories.answers.recall_tests import Question
+from memlake.memories.answers.recalls import Teller
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.recall_tests import Question
-from memlake.memories.recalls import Teller
 from memlake.memories.search import Query
 
 FACTS = {

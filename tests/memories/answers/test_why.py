@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
+from memlake.memories.answers.recalls import Teller
 from memlake.memories.memories import Draft, Memories
-from memlake.memories.recalls import Teller
 from memlake.memories.search import Query
 from tests.memories.conftest import opened
 

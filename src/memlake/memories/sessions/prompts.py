@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
-from memlake.memories.cues import chinese as zh
-from memlake.memories.cues import english as en
+from memlake.memories.sessions.cues import chinese as zh
+from memlake.memories.sessions.cues import english as en
 from memlake.named_tuple import NamedTuple
 
 READ = 20_000  # characters of a prompt that are looked at

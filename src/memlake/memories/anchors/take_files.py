@@ -8,9 +8,9 @@ from hashlib import sha1, sha256
 
 from memlake import projects
 from memlake.errors import InvalidInput
-from memlake.memories.anchored_files import find_offset, read_pieces
-from memlake.memories.anchors import FILE, MOST, TENSOR, Anchor
-from memlake.memories.standing import Moment
+from memlake.memories.anchors.anchor import FILE, MOST, TENSOR, Anchor
+from memlake.memories.anchors.anchored_files import find_offset, read_pieces
+from memlake.memories.anchors.standing import Moment
 from memlake.projects import Place
 from memlake.versions.checkout.local import Local
 from memlake.versions.paths import file_problem

@@ -11,8 +11,7 @@ from contextlib import suppress
 
 from memlake.errors import Corrupt, NotFound, Purged
 from memlake.memories import record
-from memlake.memories.anchored_files import LARGEST, CommitFiles, Files, FolderFiles, GitFiles, find_offset
-from memlake.memories.anchors import (
+from memlake.memories.anchors.anchor import (
     CHANGED,
     COMMIT,
     DATASET,
@@ -27,6 +26,7 @@ from memlake.memories.anchors import (
     Formats,
     Standing,
 )
+from memlake.memories.anchors.anchored_files import LARGEST, CommitFiles, Files, FolderFiles, GitFiles, find_offset
 from memlake.memories.record import Memory
 from memlake.named_tuple import NamedTuple
 from memlake.projects import Place

@@ -13,14 +13,15 @@ from contextlib import suppress
 from memlake import memories as later
 from memlake.errors import Conflict
 from memlake.index.terms import query_words, says_nothing
-from memlake.memories import coding_session, record, statements
-from memlake.memories.anchors import Anchor
-from memlake.memories.coding_session import CodingSession
-from memlake.memories.cues import chinese as zh
-from memlake.memories.hook_search import Narrow
+from memlake.memories import record
+from memlake.memories.anchors.anchor import Anchor
 from memlake.memories.record import SUMMARY, Memory
 from memlake.memories.rot.instructions import list_instruction_files
-from memlake.memories.statements import Statement
+from memlake.memories.sessions import coding_session, statements
+from memlake.memories.sessions.coding_session import CodingSession
+from memlake.memories.sessions.cues import chinese as zh
+from memlake.memories.sessions.hook_search import Narrow
+from memlake.memories.sessions.statements import Statement
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 import memlake as ml
-from memlake.memories import briefing
-from memlake.memories.briefing import Briefing, Session
 from memlake.memories.memories import Draft
 from memlake.memories.record import SUMMARY, Caller
+from memlake.memories.sessions import briefing
+from memlake.memories.sessions.briefing import Briefing, Session
 from memlake.repo import open_narrow
 from tests.memories.conftest import opened
 

@@ -20,9 +20,9 @@ from memlake.index.light_search import Found, Glance, Seen
 from memlake.index.rows import Shown
 from memlake.index.terms import mark
 from memlake.memories import index_sync, record
-from memlake.memories.anchors import IN_DOUBT, Anchor, Formats
+from memlake.memories.anchors.anchor import IN_DOUBT, Anchor, Formats
+from memlake.memories.answers.recalls import Recalls
 from memlake.memories.kind import memory_path, write_entry
-from memlake.memories.recalls import Recalls
 from memlake.memories.record import SUMMARY, Memory, Past
 from memlake.named_tuple import NamedTuple
 from memlake.objects import layout
@@ -34,8 +34,8 @@ from memlake.versions.verbs import write
 from memlake.versions.verbs.write import Request
 
 if TYPE_CHECKING:
-    from memlake.memories.coding_session import CodingSession
-    from memlake.memories.standing import Moment
+    from memlake.memories.anchors.standing import Moment
+    from memlake.memories.sessions.coding_session import CodingSession
 
 _BEHIND = 64  # commits the index may be behind for it to be brought up here
 _RUNNING = 12  # sessions of which is known what was asked and done

@@ -15,14 +15,15 @@ import pytest
 
 import memlake as ml
 from memlake.integrations.read_memories import read_memories
-from memlake.memories import doubt, record, standing, take_anchors
-from memlake.memories.anchors import IN_DOUBT
+from memlake.memories import record
+from memlake.memories.anchors import doubt, standing, take_anchors
+from memlake.memories.anchors.anchor import IN_DOUBT
 from memlake.memories.memories import Draft, Memories
 from memlake.memories.record import Memory
 from memlake.memories.search import Query
 from memlake.memories.transfer import list_items, load_items, write_items
 from memlake.repo import Repo, open_repo
-from tests.memories.anchored_edits import Project, Use
+from tests.memories.anchors.anchored_edits import Project, Use
 
 needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memlake.memories import relevance
+from memlake.memories.sessions import relevance
 
 WEIGH = relevance.weigh_by({}, 50)
 

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from memlake import config
 from memlake.errors import Error, NotFound, Purged
-from memlake.memories.anchors import Anchor
+from memlake.memories.anchors.anchor import Anchor
 from memlake.named_tuple import NamedTuple
 from memlake.records import Commit, Entry
 from memlake.versions.checkout import worktree

@@ -10,11 +10,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 
-from memlake.memories import prompts, statements
-from memlake.memories.cues import chinese as zh
-from memlake.memories.cues import english as en
-from memlake.memories.prompts import Sentence, has_cjk
-from memlake.memories.statements import Statement
+from memlake.memories.sessions import prompts, statements
+from memlake.memories.sessions.cues import chinese as zh
+from memlake.memories.sessions.cues import english as en
+from memlake.memories.sessions.prompts import Sentence, has_cjk
+from memlake.memories.sessions.statements import Statement
 from memlake.named_tuple import NamedTuple
 
 _ASKED, _DONE, _OPEN = 16, 24, 8  # of each kind that are kept while a session runs

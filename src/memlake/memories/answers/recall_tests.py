@@ -22,8 +22,8 @@ from typing import Any
 
 from memlake.errors import InvalidInput
 from memlake.memories import search
+from memlake.memories.answers.recalls import Recalls
 from memlake.memories.context import MemoryContext
-from memlake.memories.recalls import Recalls
 from memlake.memories.search import EVERYONE, Hit, Query
 from memlake.named_tuple import NamedTuple
 

@@ -9,13 +9,33 @@ import re
 from collections.abc import Sequence
 
 from memlake.errors import InvalidInput, NotFound
-from memlake.memories import anchors, store
-from memlake.memories.anchored_files import read_then
-from memlake.memories.anchors import COMMIT, DATASET, GONE, MEMORY, MOST, Anchor, Standing
+from memlake.memories import store
+from memlake.memories.anchors.anchor import (
+    CHANGED,
+    COMMIT,
+    DATASET,
+    FRESH,
+    GONE,
+    MEMORY,
+    MOST,
+    UNKNOWN,
+    Anchor,
+    Standing,
+    join_anchors,
+)
+from memlake.memories.anchors.anchored_files import read_then
+from memlake.memories.anchors.standing import Moment, number_version
+from memlake.memories.anchors.take_files import (
+    FORMS,
+    NOTHING,
+    find_path,
+    follow_lines,
+    take_file,
+    take_lines,
+    take_tensor,
+)
 from memlake.memories.context import MemoryContext
 from memlake.memories.kind import memory_path
-from memlake.memories.standing import Moment, number_version
-from memlake.memories.take_files import FORMS, NOTHING, find_path, follow_lines, take_file, take_lines, take_tensor
 from memlake.versions.checkout import rev
 from memlake.versions.kinds import ROOMS
 from memlake.versions.paths import file_problem
@@ -29,20 +49,20 @@ def take_all(context: MemoryContext, moment: Moment, texts: Sequence[str]) -> tu
         raise InvalidInput(f"uses is a list of texts, not {str(texts)[:40]!r}. {NOTHING}", hint=FORMS)
     if len(texts) > MOST:
         raise InvalidInput(f"a memory rests on at most {MOST} things, not {len(texts)}. {NOTHING}")
-    return anchors.join_anchors((), [_take(context, moment, text) for text in texts])
+    return join_anchors((), [_take(context, moment, text) for text in texts])
 
 
 def take_again(context: MemoryContext, moment: Moment, standing: Standing) -> Anchor | None:
     """The thing as it is now; None if it is gone."""
     anchor = standing.anchor
-    if standing.word in (anchors.FRESH, anchors.UNKNOWN):
+    if standing.word in (FRESH, UNKNOWN):
         return anchor
     if standing.word == GONE:
         return None
     if standing.inherited:
         return _take_memory(context, anchor.name)._replace(settled=True)
     lines = anchor.lines
-    if lines and standing.word == anchors.CHANGED:
+    if lines and standing.word == CHANGED:
         then, now = read_then(moment.history, moment.place.root, anchor), moment.gits.read(standing.path)
         lines = follow_lines(then, now or b"", lines)
         return _take(context, moment, anchor._replace(path=standing.path, lines=lines).name)
