@@ -24,6 +24,7 @@ SECONDS = 1.5  # after which a hook ends, done or not, where MEMLAKE_HOOK_SECOND
 def run(event: str, client: str) -> None:
     """Answer one event. Comes back in time, whatever happens."""
     seconds = config.hook_seconds(SECONDS)
+    is_stored = False
     with _in_time(event, seconds):
         program = clients.find_program(client)
         given = _read_input(event, program)
@@ -32,8 +33,9 @@ def run(event: str, client: str) -> None:
         if told := EVENTS[event](given, program.agent):
             sys.stdout.write(json.dumps(clients.shape_context(program, event, told)) + "\n")
             sys.stdout.flush()
-        if event != "session-end":
-            return
+        is_stored = True
+    if event != "session-end" or not is_stored:
+        return
     # All is stored by now. What a program makes of it may take longer, because nobody waits for the end of a session.
     with _in_time(event, seconds + keep.WRITING):
         keep.improve_summary(given, program.agent)
