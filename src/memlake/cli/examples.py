@@ -121,6 +121,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "why": ("memlake why 2f9c03", "memlake why 2f9c03 --session 7c1e"),
     "why-not": ('memlake why-not 2f9c03 "what language for commits"',),
     "doubt": ("memlake doubt --diff", "memlake doubt --settle 01982f3c"),
+    "memory check": ("memlake memory check", "memlake memory check ~/.claude/projects/pets/memory"),
     "recalls": ("memlake recalls -n 5", "memlake recalls 12"),
     "recall-diff": ("memlake recall-diff main..draft", "memlake recall-diff --models local..none"),
     "recall-test": ("memlake recall-test", "memlake recall-test golden/team.toml --branch draft"),
