@@ -524,6 +524,7 @@ MEMORIES = [
     Situation("no golden questions", NO_MODEL, "recall-test", "What such a file holds: memlake help recall-test", shows="golden questions"),
     Situation("nothing was asked yet", (NO_MODEL, "remember tea; branch draft"), "recall-diff main..draft", "Ask something with `memlake recall`, or write questions into {}.", advised="memlake recall", shows="tea"),
     Situation("a memory that was never told", (NO_MODEL, "remember tea"), "why $MEMORY", "To see what keeps it back: memlake why-not {} QUESTION", works=True, fill={"QUESTION": "tea"}, shows="Nothing keeps it back"),
+    Situation("a search in one session", (NO_MODEL, "remember 'Ann likes tea'"), "recall 'likes tea' --session s1", "memlake recall {}", works=True, shows="Ann"),
     Situation("an expired branch", (NO_MODEL, "remember tea", _expire), "recall tea --branch short", "Bring it back with `memlake branch {} {}`, or make another.", again=True),
     Situation("an import that differs", (NO_MODEL, "remember tea; memory export m.jsonl; memory update $MEMORY coffee", lambda root: (root / "m.jsonl").write_text((root / "m.jsonl").read_text().replace('"tea"', '"water"'))), "memory import m.jsonl", "Where both the file and this repo changed a memory, both texts are kept: memlake memory conflicts", works=True, shows="water"),
     Situation("undo of memories that were merged", (NO_MODEL, "remember tea; branch draft; remember 'Bikes are red' --branch draft; merge draft", _other_memory), "undo", "Memories were written there since: memlake memory log --branch {}", shows="add memory"),

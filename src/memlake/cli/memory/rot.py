@@ -49,8 +49,9 @@ def check_memories(memories: Memories, screen: Screen, /, *, path: str | None, f
     """Measure what is rotten in the memories here, or in those of another program at PATH. Changes nothing.
 
     It finds duplicates, near duplicates and contradictions; what agents said again and again or got by a recall; what
-    CLAUDE.md, AGENTS.md and the like say already; secrets; texts that give orders to their reader; and files that do
-    not exist. PATH may be whatever `memory import` reads. The exit code is 1 if something is found.
+    CLAUDE.md, AGENTS.md and the like say already; secrets; texts that give orders to their reader; files that do
+    not exist; and texts that say nothing, such as thanks. PATH may be whatever `memory import` reads. The exit code is
+    1 if something is found.
     """
     reading = None if path is None else read_items(path, form, skip_bad=True)
     report = memories.check(reading, list_instructions(memories, reading), project=project)
