@@ -309,6 +309,18 @@ def test_a_number_that_says_which_one_is_meant_is_no_change(old: str, new: str) 
     assert decide(f"{old} on port 8001", f"{old} on port 8002") == "conflict"
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The password is required for the admin page", "The password is rotated every 90 days"),
+        ("The password is rotated every 90 days", "My password: correct horse battery"),
+        ("The port is 8080", "The port is open to the internet"),
+    ],
+)
+def test_what_happens_to_a_thing_is_no_value_of_it(old: str, new: str) -> None:
+    assert decide(old, new) in ("merge", "coexist", "add")
+
+
 def test_a_reason_told_anew_takes_the_place_of_its_first_telling() -> None:
     told = decide("I like tea. Its smell calms me at night.", "I like tea. The smell calms me and it is cheap.")
     assert (told, told.rule, told.text) == (

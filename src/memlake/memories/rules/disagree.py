@@ -51,6 +51,13 @@ CJK_BEFORE_NAMES = frozenset("第号周週期拜")  # 第三, 周三: which one 
 CJK_EVENT = re.compile("[了过過]")
 CJK_BEHAVES = re.compile("崩溃|失败|报错|卡死|闪退|出错|崩潰|失敗|報錯")
 CJK_DAY = re.compile("(?:周|週|星期|礼拜|禮拜)[一二三四五六日天]|[0-9]{1,2}月[0-9]{1,2}[日号號]")
+# What happens to a thing, or how it stands: no value of it. `moved to Monday` and `set at 30` are.
+TOLD_OF = re.compile(
+    r"(?!(?:called|named|moved|changed|raised|lowered|reduced|increased|fixed|estimated|postponed|extended|updated)\b)"
+    r"\w{3,}ed (?!to\b|at\b)"
+    r"|(?:required|needed|kept|hidden|written|open|closed|public|private|mandatory|optional)\b(?! to be)",
+    re.IGNORECASE,
+)
 NAMED = re.compile(r"((?:(?:in|at|on|by|from|an?|the) )*)[A-Z][\w.-]*(?:[ ,]+[A-Z][\w.-]*)*$")
 
 
@@ -174,6 +181,8 @@ def _other_value(pair: Pair, old: Frame, new: Frame) -> Verdict | None:
         return collect_values(pair, old, new)
     if old.shape == new.shape == "is" and _sort(old.value) != _sort(new.value) and not (old.single and new.single):
         return None  # two attributes
+    if bool(TOLD_OF.match(old.value.text)) != bool(TOLD_OF.match(new.value.text)) or _happens_otherwise(old, new):
+        return None
     if CORRECTING.search(pair.cue) and _is_time(old.value) and _is_time(new.value):
         return Verdict("conflict", "attribute-value", f"It corrects when the {name} is.", pair.new.text)
     if _other_time(pair, old, new):
@@ -198,6 +207,12 @@ def _measures_other(old: Frame, new: Frame) -> bool:
 def _is_time(value: Phrase) -> bool:
     """The value is a day or a time of day and nothing else: `on Monday`."""
     return bool(value.situations) and len(value.words) <= 2
+
+
+def _happens_otherwise(old: Frame, new: Frame) -> bool:
+    """A password that is required, and is rotated: neither says which it is."""
+    both = TOLD_OF.match(old.value.text), TOLD_OF.match(new.value.text)
+    return all(both) and _sort(old.value) != _sort(new.value)
 
 
 def _sort(value: Phrase) -> str:
