@@ -64,6 +64,16 @@ def test_a_mistyped_verb_gets_a_suggestion_and_exit_one(run: Run) -> None:
     assert "memlake --help" in run("xyzzy", code=1).err
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [("remote rm origin", "remote remove"), ("memory delete 1", "memory forget"), ("tier stats", "tier status")],
+)
+def test_a_command_of_a_group_that_does_not_exist_names_the_one_that_was_meant(run: Run, line: str, meant: str) -> None:
+    group, word, *_ = line.split()
+    assert f"No such command '{word}'" in (told := run(*line.split(), code=2).err)
+    assert f"hint: Did you mean 'memlake {meant}'" in told and f"`memlake {group} --help`" in told
+
+
 def test_a_wrong_option_shows_the_usage_and_exits_with_two(run: Run) -> None:
     ran = run("log", "--onelin", code=2)
     assert ran.err.startswith("error: No such option") and "--oneline" in ran.err and "usage: memlake log" in ran.err

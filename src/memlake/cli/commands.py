@@ -237,5 +237,9 @@ def _report(error: click.ClickException) -> int:
     if isinstance(error, click.UsageError) and error.ctx is not None:
         message += f"\n{error.ctx.get_usage().replace('Usage:', 'usage:')}"
         hint = f"See `{error.ctx.command_path} --help`."
+        if error.message.startswith("No such command '"):
+            word = error.message.split("'")[1]
+            near = importlib.import_module("memlake.cli.suggest").command_hint(error.ctx, word)
+            hint = f"{near}\n{hint}".strip()
     say("error", message, hint)
     return error.exit_code

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _WILD = frozenset("*?[")
 _MEANT = {"top-k": "limit"}  # options that other programs call otherwise: an agent's parameter is top_k
+_REMOVING = ("remove", "forget", "delete", "rm", "unset")  # what commands of one sense are called here or elsewhere
 
 
 def close(word: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
@@ -39,6 +40,15 @@ def option_hint(wrong: click.NoSuchOption) -> str:
     meant = _MEANT.get(word)
     found = [meant] if meant in known else close(word, known, 0.65)
     return f"Did you mean {' or '.join(repr(f'--{name}') for name in found)}?" if found else ""
+
+
+def command_hint(ctx: click.Context, word: str) -> str:
+    """The command of a group that was probably meant: one of the same sense, else those that are near."""
+    group = ctx.command
+    names = group.list_commands(ctx) if hasattr(group, "list_commands") else []
+    same = [name for name in _REMOVING if name in names] if word in _REMOVING else []
+    found = same[:1] or close(word, names)
+    return f"Did you mean {' or '.join(repr(f'{ctx.command_path} {name}') for name in found)}?" if found else ""
 
 
 @contextmanager
