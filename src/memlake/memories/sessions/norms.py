@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlake.memories.sessions.cues import english as en
+from memlake.memories import bounds
+from memlake.memories.cues import english as en
 
 
 def is_norm(low: Sequence[str], front: str) -> bool:
@@ -57,7 +58,14 @@ def _is_about_each(low: Sequence[str]) -> bool:
 def is_case(low: Sequence[str], front: str) -> bool:
     """`if a test is flaky, mark it`, `before you delete anything, ask me`: a case that will come up again."""
     words = front.split()
-    if not words or words[0] not in en.CASES or low[0] not in en.ORDERS | {"just"}:
+    if not words and "we" in low[3:-1] and low[0] in en.CASES:  # `if it is older than 12 h we send nothing`
+        at = low.index("we", 3)
+        words, low = list(low[:at]), low[at:]
+    if not words or words[0] not in en.CASES:
+        return False
+    if bounds.has_comparison(words) and low[0] == "we" and low[1:2] and low[1] in en.ORDERS | en.HABITS:
+        return True
+    if low[0] not in en.ORDERS | {"just"}:
         return False
     return bool(en.ANY & set(words[1:]) or (words[1:2] == ["in"] and "doubt" in words))
 

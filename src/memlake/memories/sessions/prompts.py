@@ -17,6 +17,7 @@ from memlake.named_tuple import NamedTuple
 READ = 20_000  # characters of a prompt that are looked at
 _TYPED = 2500  # a longer one has pasted prose: its first and last paragraphs are the person's
 _LINE = 8000  # characters of a line that nobody types
+_TAGGED = 4  # words of a statement before a tag makes it a question
 _END = 600  # characters of its end that are
 _WORDS = re.compile(r"[^\W_]['\w@#./\\+*$%&=<>-]*|[@#./\\*$%&=<>_-]+\w['\w@#./\\+*$%&=<>-]*|[,;:!?()—–]| -+ ")  # noqa: RUF001
 _ENDS = re.compile(r"(?<=[.!?])[\"')\]]*\s+(?=\S)|(?<=[。！？；!?])\s*|\n+")  # noqa: RUF001
@@ -316,6 +317,8 @@ def is_question(sentence: Sentence) -> bool:
         return False
     if low[0] == "when":
         return len(low) > 1 and low[1] in en.AFTER_WHEN
+    if len(low) > _TAGGED and low[-1] in en.TAGGED and low[-2] in en.TAGGING and sentence.words[-3].low == ",":
+        return True  # `..., don't we`
     return low[0] in en.ASKING and not (low[0] in ("do", "have") and low[1:2] == ["not"])
 
 
@@ -327,6 +330,21 @@ def is_request(sentence: Sentence) -> bool:
     if " can we agree " in low or (" we " in low and any(cue in low for cue in en.LASTING)):
         return True
     return any(f" {word} you " in low for word in ("can", "could", "would", "will"))
+
+
+def is_bare_ban(sentence: Sentence) -> bool:
+    """`please don't`, `stop that`: what it is about was said before."""
+    if sentence.is_cjk:
+        return False
+    first = next(sentence.list_clauses(), [])
+    return tuple(word.low for word in first if word.low not in en.LEADS) in en.BARE_BANS
+
+
+def find_chosen(text: str, points: Sequence[str]) -> str:
+    """The one of some numbered points that a text names: `the first`, `option 2`. Empty for none."""
+    low = {word.low for word in Sentence(text).words}
+    at = next((at for at, names in enumerate(en.ORDINALS) if names & low), len(points))
+    return points[at] if at < len(points) else ""
 
 
 def is_dropped(sentence: Sentence) -> bool:

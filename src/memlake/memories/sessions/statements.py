@@ -7,12 +7,13 @@ not count, because a wrong rule that is told for weeks costs more than one that 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from memlake.memories.sessions import norms, prompts
-from memlake.memories.sessions.cues import chinese as zh
-from memlake.memories.sessions.cues import english as en
-from memlake.memories.sessions.prompts import Sentence, Word
+from memlake.memories import bounds, norms, prompts
+from memlake.memories.cues import chinese as zh
+from memlake.memories.cues import english as en
+from memlake.memories.prompts import Sentence, Word
 from memlake.named_tuple import NamedTuple
 
 RULE, PREFERENCE, DECISION, CORRECTION, FACT = "rule", "preference", "decision", "correction", "fact"
@@ -37,8 +38,8 @@ def find_statements(prompt: str, proposal: str = "") -> list[Statement]:
     if agreed := _find_agreed(prompt, proposal):
         return [agreed]
     found: list[Statement] = []
-    listing = False
-    for sentence in prompts.list_sentences(prompt):
+    listing, sentence = False, None
+    for before, sentence in itertools.pairwise([None, *prompts.list_sentences(prompt)]):
         if sentence.listed and listing:
             found.append(_state(sentence, RULE))
             continue
@@ -48,11 +49,18 @@ def find_statements(prompt: str, proposal: str = "") -> list[Statement]:
         if prompts.is_dropped(sentence):  # what was said before it in this prompt
             found.clear()
         kind = judge_sentence(sentence)
-        if kind and found and sentence.follows and _refers_back(sentence):
+        if before is not None and _blames(before) and prompts.is_bare_ban(sentence):
+            found.append(Statement(f"{before.text} {sentence.text}"[:_LONGEST], CORRECTION))
+        elif kind and found and sentence.follows and _refers_back(sentence):
             found[-1] = found[-1]._replace(text=f"{found[-1].text} {_state(sentence, kind).text}")
         elif kind:
             found.append(_state(sentence, kind))
     return list({one.text: one for one in found}.values())[:MOST]
+
+
+def _blames(sentence: Sentence) -> bool:
+    """`you put ticket numbers into the comments again`."""
+    return not sentence.is_cjk and sentence.padded.startswith(" you ") and not prompts.is_question(sentence)
 
 
 def withdraws(prompt: str) -> bool:
@@ -105,14 +113,22 @@ def _find_agreed(prompt: str, proposal: str) -> Statement | None:
     """A proposal that would hold beyond this turn, and that a few words of assent agree to."""
     if not proposal or not prompts.is_assent(prompt):
         return None
-    sentences = [one for one in prompts.list_sentences(proposal[-2000:]) if not one.listed]
-    for sentence in reversed(sentences[-4:]):
+    sentences = prompts.list_sentences(proposal[-2000:])
+    for sentence in reversed([one for one in sentences if not one.listed][-4:]):
         cues, lasting = (zh.PROPOSING, zh.LASTING) if sentence.is_cjk else (en.PROPOSING, en.LASTING_PROPOSALS)
         text = sentence.text if sentence.is_cjk else sentence.padded
         if any(cue in text for cue in cues) and any(cue in text for cue in lasting):
-            proposed = prompts.cut_proposal(sentence)
-            return Statement(f"{'同意' if sentence.is_cjk else 'Agreed'}: {proposed}", DECISION)
-    return None
+            return _agree(prompts.cut_proposal(sentence), is_cjk=sentence.is_cjk)
+    points = [one.text.rstrip(" .;") for one in sentences if one.listed]
+    if len(points) < 2 or sentences[-1].is_cjk or not prompts.is_question(sentences[-1]):
+        return None
+    chosen = prompts.find_chosen(prompt, points) or prompts.find_chosen(sentences[-2].text, points)
+    designs = any(cue in sentences[-1].padded for cue in en.DESIGNED)
+    return _agree(chosen or "; ".join(points), is_cjk=False) if chosen or designs else None
+
+
+def _agree(proposed: str, *, is_cjk: bool) -> Statement:
+    return Statement(f"{'同意' if is_cjk else 'Agreed'}: {proposed[:_LONGEST]}", DECISION)
 
 
 # -- English ----------------------------------------------------------------------------------
@@ -205,7 +221,7 @@ def _judge_prohibition(low: list[str], rest: Sequence[list[Word]], *, passing: b
     """`don't`, `do not`, `not`, `no`, `avoid`, `stop`: of things in general, not of what is at hand."""
     said = f" {' '.join(low)} "
     for_ever = any(cue in said for cue in en.FOR_EVER)
-    if passing and not for_ever:
+    if passing and (not for_ever or any(cue in said for cue in en.TODAY)):
         return False
     if low[0] == "no":
         return _forbids_things(low[1:], rest, polite)
@@ -243,6 +259,8 @@ def _forbids_things(low: Sequence[str], rest: Sequence[list[Word]], polite: bool
     """`no inline styles please`; not `no tests failed`."""
     if not low or any(word in en.STATUS or word.endswith("ed") for word in low):
         return False
+    if low[0] == "other" and len(low) == 2:
+        return True
     followed = any(clause and clause[0].low in en.ORDERS for clause in rest)
     general = low[0].endswith("ing") or any(word.endswith("s") for word in low[:3])
     return polite or followed or (general and any(word in en.PLACED for word in low[1:]))
@@ -393,25 +411,7 @@ def _judge_contrast(low: list[str], rest: Sequence[list[Word]], passing: bool, *
 
 
 def _judge_limit(clause: list[Word], _said: str, passing: bool) -> bool:
-    """A bound with its number: `limit it to 5`, `give guests 2 days`, `the timeout is 30 s`."""
-    low = [word.low for word in clause]
-    numbers = [at for at, word in enumerate(low) if word[0].isdigit() or word in en.NUMBERS]
-    if not numbers or passing:
-        return False
-    if low[0] in ("give", "allow", "grant"):
-        near = any(set(low[at + 1 : at + 3]) & en.UNITS for at in numbers)
-        return near and low[1] not in en.PRONOUNS and low[1] not in ("me", "us")
-    bound = any(word in en.LIMITS for word in low)
-    measured = any(set(low[at + 1 : at + 3]) & en.UNITS for at in numbers)
-    if low[0] in en.KEEPING and measured and len(low) > 3:
-        return low[1] not in en.HELD
-    if low[0] in en.LIMIT_FIRST:
-        return numbers[0] < len(low) - 1 and low[0] != "limit"
-    if low[0] in en.BOUNDING:
-        return len(low) > 2 and (bound or low[0] in en.LIMITS)
-    named = [at for at, word in enumerate(low) if word in en.LIMIT_NAMES]
-    is_at = next((at for at, word in enumerate(low) if word in ("is", "are", "be", "to")), 0)
-    return bool(named) and named[0] < is_at < numbers[-1] and low[0] not in en.PRONOUNS
+    return bounds.is_bound([word.low for word in clause], passing=passing)
 
 
 def _judge_third(clause: list[Word], passing: bool, sentence: Sentence) -> bool:
@@ -467,15 +467,19 @@ def _judge_chinese(sentence: Sentence) -> str:
         return ""
     if _has(text, zh.PREFER):
         return PREFERENCE if not _has(text, zh.PRAISE) else ""
-    if (_has(text, zh.LASTING) or _has(text.partition("每次")[2], zh.EACH_TIME)) and not _has(text, zh.BUGS):
+    clauses = prompts.list_cjk_clauses(text)
+    lasting = any(cue in clause and clause.rstrip("。.!！ ") != cue for clause in clauses for cue in zh.LASTING)  # noqa: RUF001
+    if (lasting or _has(text.partition("每次")[2], zh.EACH_TIME)) and not _has(text, zh.BUGS):
         return RULE
     if any(sign.isdigit() or sign in zh.NUMBERS for sign in text) and _has(text, zh.LIMIT):
         return DECISION
     if _has(text, zh.CHOSE):
         return DECISION
+    if "太" in text and any(part.strip()[:1].isdigit() for cue in zh.BECOMES for part in text.split(cue)[1:]):
+        return CORRECTION  # `200 太少了,改成 300`; not `把端口改成 8081`
     if _has(text, zh.WORK) and _has(text, zh.OUGHT) and not _has(text, (*zh.FOR_NOW, *zh.BUGS)):
         return RULE
-    if _has(text, zh.WE_USE) or any(_forbids(clause) for clause in prompts.list_cjk_clauses(text)):
+    if _has(text, zh.WE_USE) or any(map(_forbids, clauses)):
         return CORRECTION if sentence.corrects else RULE
     if sentence.corrects and len(sentence.core) > _BRIEF_CJK // 2 and not _has(text, zh.BUGS):
         return CORRECTION if _has(text, zh.SHOULD_BE) else ""

@@ -22,7 +22,8 @@ LASTING = _phrases(
     under no circumstances; at all times; no exceptions; without exception; ever again; keep in mind;
     bear in mind; for future reference; on principle; as a matter of principle; our convention is;
     the convention is; our policy is; the policy is; our standard is; starting today; starting now;
-    starting tomorrow; starting next week; effective immediately; as a matter of course"""
+    starting tomorrow; starting next week; effective immediately; as a matter of course; that's final;
+    that is final; and that's that"""
 )
 # One of these makes a rule of an order, or of what is said of all things of a kind.
 REPEATED = _phrases(
@@ -51,6 +52,10 @@ MOMENTARY = _phrases(
     in this pr; in this commit; for this one; just for this; already; still; meanwhile; temporarily; for a sec;
     for a second; now; next week; on vacation; on holiday; this month; this sprint; until i; until he; until she;
     until they; until it; until the; as a test; for testing"""
+)
+TODAY = _phrases(
+    """today; tonight; right now; this morning; this afternoon; this week; tomorrow; for now; for the moment;
+    at the moment; this time; this once"""
 )
 UNSURE = _phrases(
     """maybe; perhaps; i wonder; not sure; i guess; might be; what if; suppose; imagine; could be; in theory;
@@ -173,12 +178,50 @@ CHOOSE = _words(
 BEHAVE = _words(
     """ask check confirm tell warn verify lint explain propose show mention say cite quote announce consult notify"""
 )
+# -- bounds (`bounds.py`)
+BOUNDS = _phrases(
+    """at most; at least; no more than; no less than; no fewer than; or more; or fewer; or less; is the max; max;
+    maximum; is the limit; is the minimum; minimum; not more than; not less than; is enough; or older; or newer"""
+)
+COMPARING = _words(
+    """below above under over than within beyond exceeds exceed smaller larger older newer longer shorter higher
+    lower"""
+)
+DESCRIBING = _words(
+    """takes took has have had was were got get gets see saw there shows showed returned returns costs cost ran runs
+    found finds contains i'm already says said left remain remains wants spent lost need needs uses used printed
+    counted measured passed passes grew went goes"""
+)
+ANSWER_ORDERS = _words(
+    """show list tell explain give find name print try wait run read look check write generate suggest propose send
+    open count compare test what how"""
+)
+DROPPING = _words("drop delete purge expire remove close cancel lock log-out archive forget erase clear")
+LONG_UNITS = _words("day days week weeks month months year years")
 BOUNDING = _words("""limit cap restrict keep set bound make hold allow stop stay reduce raise lower expire""")
 ORDERS = PASSING_ORDERS | USING | CHOOSE | BEHAVE | BOUNDING | HABITS | _words(
     """give grant make prefer answer reply respond talk speak begin end document separate wrap group leave round
     escape sign link attach describe clean ensure follow treat work think mark note order number sort split join"""
 )  # fmt: skip
 FORBIDDING = _words("don't dont do not no avoid stop quit")
+BARE_BANS = frozenset(
+    tuple(phrase.split())
+    for phrase in (
+        "don't",
+        "dont",
+        "do not",
+        "don't do that",
+        "dont do that",
+        "stop",
+        "stop that",
+        "stop it",
+        "stop doing that",
+        "not again",
+        "no more",
+    )  # fmt: skip
+)
+TAGGING = _words("don't do doesn't does isn't is aren't are didn't did can't can won't will wasn't haven't")
+TAGGED = _words("we you it they he she i")
 HELD = _words("it that this them these those one him her the my your our its their")  # what is at hand, not of a kind
 PRONOUNS = _words("""it that this them these those one him her here there so everything something he she they""")
 HELD_BY_LIKING = HELD | _words("how what where when to your you") - _words("to")
@@ -210,7 +253,8 @@ NORMS = _phrases(
     goes through; go through; go via; goes via"""
 )
 NO_ORDER = _words(
-    """the a an same been had seen heard mind happened works worked fails failed knew know thought wanted good nice
+    """get have see complains the a an same been had seen heard mind happened works worked fails failed knew know thought wanted
+    good nice
     great happy fun sad there here this that it is was are were has returns returned crashes breaks gets hangs
     seems throws happens understood got said told liked loved wondered forget ends shows takes gives empty red
     wrong forgets saw mine really"""
@@ -302,7 +346,8 @@ REPORT_ONCE = _phrases(
 ASSENT = _words(
     """yes yep yeah yup sure ok okay k do it that so go ahead please sounds good great agreed fine exactly right
     perfect lets let's make the first i like works for me absolutely definitely of course with correct deal done
-    alright thanks proceed both all as you suggest suggested proposed say said we'll will idea keep this"""
+    alright thanks proceed
+    one second two option a b 1 2 both all as you suggest suggested proposed say said we'll will idea keep this"""
 )
 PROPOSING = _phrases(
     """shall i; shall we; should i; should we; i would; i'd; i suggest; i recommend; i propose; do you want;
@@ -321,6 +366,9 @@ LASTING_PROPOSALS = _phrases(
     standardize; every; switch to; at most; maximum; going forward; in future; everywhere; stick with;
     as the default; a limit of; limit of; limit it to; limit them to; cap it at; cap them at"""
 )
+# The question after a list that says how something is to be built, and not only what is done next.
+DESIGNED = _phrases("like that; like this; this way; that way; so; the first; the second")
+ORDINALS = (_words("first 1 1st a"), _words("second 2 2nd b"), _words("third 3 3rd c"))
 INJECTED = _phrases(
     """ignore all; ignore previous; ignore the previous; ignore any previous; ignore your; disregard all;
     disregard previous; disregard the; previous instructions; prior instructions; system prompt; you are now;
