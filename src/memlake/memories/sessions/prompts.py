@@ -34,8 +34,10 @@ _MACHINE = re.compile(  # a line that a program wrote, or that is code
     r" *:|\*\* |\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|#include|import [\w.{*]+"
     r"|from [\w.]+ import|def \w+\(|class \w+[:({]"
     r"|(?:const|let|var|public|private|static|function|return|async|export|func|fn|type|interface|struct) .*[;{(=]"
+    r"|[\w./\\-]+:\d+(?::\d+)?:? |hint: |Hint: |help: |(?:From|To|Cc|Subject|Sent|Von|An|Betreff): "
     r"|SELECT |INSERT |CREATE |[{}\[\]();]+\s*$|<[/!?a-zA-Z][^>]*>|\w+@\w+[:~]|[\w.-]+ *[:=] *[\[{\"']|%|Step \d|#\d+ )"
 )
+_MAIL = re.compile(r"(?:From|To|Cc|Date|Subject|Sent|Von|An|Betreff): ")
 _CODE_END = re.compile(r"[;{}\\]\s*$|\)\s*:\s*$|=>\s*$")
 _SOURCES = frozenset(
     [
@@ -79,7 +81,7 @@ class Sentence:
     @cached_property
     def masked(self) -> str:
         """The text with what is quoted made unreadable: somebody else's words are no cue."""
-        return _QUOTED.sub(lambda found: f"{found[0][0]}{'x' * (len(found[0]) - 2)}{found[0][-1]}", self.text)
+        return _mask(self.text)
 
     @cached_property
     def is_cjk(self) -> bool:
@@ -158,6 +160,10 @@ class Sentence:
         yield from _trim_clause(clause)
 
 
+def _mask(text: str) -> str:
+    return _QUOTED.sub(lambda found: f"{found[0][0]}{'x' * (len(found[0]) - 2)}{found[0][-1]}", text)
+
+
 def has_cjk(text: str) -> bool:
     return not text.isascii() and len(_CJK.findall(text)) >= 2
 
@@ -222,7 +228,7 @@ def list_sentences(text: str, *, typed: bool = True) -> list[Sentence]:
 
 def _split(text: str) -> Iterator[str]:
     start = 0
-    for found in _ENDS.finditer(text):
+    for found in _ENDS.finditer(_mask(text)):
         if not _ABBREVIATED.search(text[start : found.start()]):
             yield text[start : found.end()].strip()
             start = found.end()
@@ -236,6 +242,10 @@ def _list_lines(text: str, *, typed: bool) -> list[str]:
     machine = [_is_machine(line, at) for at, line in enumerate(lines)]
     for at in range(1, len(lines) - 1):  # what stands between two lines of a log belongs to it
         machine[at] = machine[at] or (machine[at - 1] and any(machine[at + 1 : at + 3]))
+    heads = [at for at, line in enumerate(lines) if _MAIL.match(line)]
+    if len(heads) > 1:  # a mail, up to the last paragraph, which is the person's
+        last = max((at for at, line in enumerate(lines) if not line.strip()), default=len(lines))
+        machine[heads[0] : last] = [True] * (last - heads[0])
     kept = ["" if bad else line for line, bad in zip(lines, machine, strict=True)]
     kept = _drop_quotes(kept)
     return kept if not typed or sum(map(len, kept)) <= _TYPED else _keep_ends(kept)

@@ -7,10 +7,9 @@ not count, because a wrong rule that is told for weeks costs more than one that 
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-from memlake.memories import bounds, norms, prompts
+from memlake.memories import bounds, norms, prompts, statement_odds
 from memlake.memories.cues import chinese as zh
 from memlake.memories.cues import english as en
 from memlake.memories.prompts import Sentence, Word
@@ -19,10 +18,13 @@ from memlake.named_tuple import NamedTuple
 RULE, PREFERENCE, DECISION, CORRECTION, FACT = "rule", "preference", "decision", "correction", "fact"
 MOST = 8  # statements of one prompt; a person who types more pastes a document
 _LONGEST, _SHORTEST = 400, 2  # characters, and words, of a sentence that can be one
+LIKELY = 0.7  # odds from which a sentence is one that no rule knows
+DOUBTFUL = 0.08  # and below which one is none whatever the rules say
 _LISTED = 12  # points of a list that an introduction makes into rules
 _PARTS = 5  # words at the start of a clause within which its cue must stand
 _BRIEF, _BRIEF_CJK = 4, 8  # words or characters, below which something is not said in full
-_BARE = 3  # words of a choice that says something, below which it does not say of what
+_TERSE_CJK = 20  # characters of Chinese below which it does not say of what
+_BARE = 6  # words of a choice that says something, below which it does not say of what
 
 
 class Statement(NamedTuple):
@@ -38,8 +40,9 @@ def find_statements(prompt: str, proposal: str = "") -> list[Statement]:
     if agreed := _find_agreed(prompt, proposal):
         return [agreed]
     found: list[Statement] = []
-    listing, sentence = False, None
-    for before, sentence in itertools.pairwise([None, *prompts.list_sentences(prompt)]):
+    listing, alone = False, True
+    sentences = prompts.list_sentences(prompt)
+    for before, sentence in zip([None, *sentences], sentences, strict=False):
         if sentence.listed and listing:
             found.append(_state(sentence, RULE))
             continue
@@ -48,13 +51,15 @@ def find_statements(prompt: str, proposal: str = "") -> list[Statement]:
             continue
         if prompts.is_dropped(sentence):  # what was said before it in this prompt
             found.clear()
-        kind = judge_sentence(sentence)
         if before is not None and _blames(before) and prompts.is_bare_ban(sentence):
+            found = [one for one in found if one.text.lower() != before.core.lower()]
             found.append(Statement(f"{before.text} {sentence.text}"[:_LONGEST], CORRECTION))
-        elif kind and found and sentence.follows and _refers_back(sentence):
-            found[-1] = found[-1]._replace(text=f"{found[-1].text} {_state(sentence, kind).text}")
-        elif kind:
-            found.append(_state(sentence, kind))
+        elif kind := judge_sentence(sentence):
+            alone, led = bool(judge_by_rules(sentence)), alone
+            if found and sentence.follows and (_refers_back(sentence) or not (alone and led)):
+                found[-1] = found[-1]._replace(text=f"{found[-1].text} {_state(sentence, kind).text}")
+            else:
+                found.append(_state(sentence, kind))
     return list({one.text: one for one in found}.values())[:MOST]
 
 
@@ -70,7 +75,26 @@ def withdraws(prompt: str) -> bool:
 
 
 def judge_sentence(sentence: Sentence) -> str:
-    """The kind of statement that a sentence is; empty for none."""
+    """The kind of statement that a sentence is, by the rules and by what it is made of; empty for none."""
+    ruled = judge_by_rules(sentence)
+    if len(sentence.text) > _LONGEST or any(cue in sentence.padded for cue in en.INJECTED):
+        return ""
+    odds = statement_odds.judge(sentence, ruled)
+    if ruled or odds < LIKELY or en.SECRET & set(_low(sentence)) or _is_idle(sentence):
+        return ruled if odds >= DOUBTFUL else ""
+    return CORRECTION if sentence.corrects else DECISION if any(map(bounds.has_number, _low(sentence))) else RULE
+
+
+def _is_idle(sentence: Sentence) -> bool:
+    return any(cue in sentence.padded for cue in en.IDLE) or (sentence.is_cjk and _has(sentence.masked, zh.IDLE))
+
+
+def _low(sentence: Sentence) -> list[str]:
+    return [word.low for word in sentence.words]
+
+
+def judge_by_rules(sentence: Sentence) -> str:
+    """The kind of statement that the rules say a sentence is; empty for none."""
     if len(sentence.text) > _LONGEST or not sentence.core or sentence.padded.count(" ") < _SHORTEST:
         return ""
     if any(cue in sentence.padded for cue in en.INJECTED):
@@ -92,7 +116,7 @@ def _state(sentence: Sentence, kind: str) -> Statement:
     text = sentence.core if len(sentence.core) <= _LONGEST else f"{sentence.core[:_LONGEST]}…"
     text = text[:1].upper() + text[1:]
     if sentence.is_cjk:
-        vague = any(cue in text for cue in zh.VAGUE) or len(text) < _BRIEF_CJK
+        vague = any(cue in text for cue in zh.VAGUE) or len(text) < _TERSE_CJK
     else:
         content = [word for word in sentence.words if word.low not in en.LIGHT]
         vague = any(word.low in en.POINTING for word in sentence.words) or (
@@ -117,7 +141,8 @@ def _find_agreed(prompt: str, proposal: str) -> Statement | None:
     for sentence in reversed([one for one in sentences if not one.listed][-4:]):
         cues, lasting = (zh.PROPOSING, zh.LASTING) if sentence.is_cjk else (en.PROPOSING, en.LASTING_PROPOSALS)
         text = sentence.text if sentence.is_cjk else sentence.padded
-        if any(cue in text for cue in cues) and any(cue in text for cue in lasting):
+        lasts = any(cue in text for cue in lasting) or _designs(sentence)
+        if lasts and any(cue in text for cue in cues):
             return _agree(prompts.cut_proposal(sentence), is_cjk=sentence.is_cjk)
     points = [one.text.rstrip(" .;") for one in sentences if one.listed]
     if len(points) < 2 or sentences[-1].is_cjk or not prompts.is_question(sentences[-1]):
@@ -125,6 +150,14 @@ def _find_agreed(prompt: str, proposal: str) -> Statement | None:
     chosen = prompts.find_chosen(prompt, points) or prompts.find_chosen(sentences[-2].text, points)
     designs = any(cue in sentences[-1].padded for cue in en.DESIGNED)
     return _agree(chosen or "; ".join(points), is_cjk=False) if chosen or designs else None
+
+
+def _designs(sentence: Sentence) -> bool:
+    """`I would store the tickets in the keychain`: how something is to be, and not what is done next."""
+    low = _low(sentence)
+    at = next((at + 2 for at in range(len(low) - 2) if low[at : at + 2] == ["i", "would"]), 0)
+    at = at or next((at + 1 for at, word in enumerate(low[:-1]) if word == "i'd"), 0)
+    return at > 0 and low[at] in en.USING | en.CHOOSE | en.BOUNDING | {"give", "make", "split"}
 
 
 def _agree(proposed: str, *, is_cjk: bool) -> Statement:
@@ -180,7 +213,7 @@ def _judge_clause(clause: list[Word], rest: Sequence[list[Word]], sentence: Sent
         return RULE if norms.is_case(low, front) else ""
     if low[0] in ("never", "always"):
         return RULE if _is_order_after(low[1:]) else ""
-    passing = any(cue in said for cue in en.MOMENTARY)
+    passing = any(cue in said for cue in en.MOMENTARY) or any(cue in sentence.padded for cue in en.TODAY)
     if not passing and norms.is_norm(low, front):
         return RULE
     if low[0] in en.FORBIDDING:
@@ -333,7 +366,7 @@ def _judge_norm(clause: list[Word], said: str, passing: bool) -> bool:
         if repeats or ends:
             return not set(low) & en.BUGS
     if low[0] == "only" and len(low) > 2:
-        return low[1] in en.ORDERS
+        return low[1] in en.ORDERS and not passing
     if any(cue in said for cue in en.NORMS):
         return not passing and (low[0] not in en.PRONOUNS or low[:3] == ["it", "is", "not"])
     subject = next((low[:at] for at, word in enumerate(low) if at and word in en.MUST), None)

@@ -204,21 +204,11 @@ ORDERS = PASSING_ORDERS | USING | CHOOSE | BEHAVE | BOUNDING | HABITS | _words(
     escape sign link attach describe clean ensure follow treat work think mark note order number sort split join"""
 )  # fmt: skip
 FORBIDDING = _words("don't dont do not no avoid stop quit")
+SECRET = _words("password passphrase token secret login credentials pin key pw pwd")  # kept by a rule alone
 BARE_BANS = frozenset(
-    tuple(phrase.split())
-    for phrase in (
-        "don't",
-        "dont",
-        "do not",
-        "don't do that",
-        "dont do that",
-        "stop",
-        "stop that",
-        "stop it",
-        "stop doing that",
-        "not again",
-        "no more",
-    )  # fmt: skip
+    (*ban.split(), *end.split())
+    for ban in ("don't", "dont", "do not", "stop")
+    for end in ("", "that", "it", "doing that", "do that")
 )
 TAGGING = _words("don't do doesn't does isn't is aren't are didn't did can't can won't will wasn't haven't")
 TAGGED = _words("we you it they he she i")
@@ -253,9 +243,9 @@ NORMS = _phrases(
     goes through; go through; go via; goes via"""
 )
 NO_ORDER = _words(
-    """get have see complains the a an same been had seen heard mind happened works worked fails failed knew know thought wanted
-    good nice
-    great happy fun sad there here this that it is was are were has returns returned crashes breaks gets hangs
+    """get have see complains the a an same been had seen heard mind happened works worked fails failed knew know
+    thought wanted good nice great happy fun sad there here this that it is was are were has returns returned crashes
+    breaks gets hangs
     seems throws happens understood got said told liked loved wondered forget ends shows takes gives empty red
     wrong forgets saw mine really"""
 )
@@ -347,7 +337,8 @@ ASSENT = _words(
     """yes yep yeah yup sure ok okay k do it that so go ahead please sounds good great agreed fine exactly right
     perfect lets let's make the first i like works for me absolutely definitely of course with correct deal done
     alright thanks proceed
-    one second two option a b 1 2 both all as you suggest suggested proposed say said we'll will idea keep this"""
+    one second two option a b 1 2 it's its way
+    both all as you suggest suggested proposed say said we'll will idea keep this"""
 )
 PROPOSING = _phrases(
     """shall i; shall we; should i; should we; i would; i'd; i suggest; i recommend; i propose; do you want;
