@@ -1,4 +1,4 @@
-"""Learns the weights of `memlake.memories.statement_odds` from invented sentences, and says how well they do elsewhere.
+"""Learns the weights of `memories.sessions.statement_odds` from invented sentences; says how well they do elsewhere.
 
     python benchmarks/train_statements.py            # each file judged by what was learnt from the others
     python benchmarks/train_statements.py --write    # learns from all files and writes the weights
@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from memlake.memories import statement_odds, statements
-from memlake.memories.prompts import Sentence
+from memlake.memories.sessions import statement_odds, statements
+from memlake.memories.sessions.prompts import Sentence
 
 FOLDER = Path(__file__).parent / "statements"
 STEPS, RATE, SPARSE, RIDGE = 600, 0.5, 0.0006, 0.0004

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlake.memories import bounds
-from memlake.memories.cues import english as en
+from memlake.memories.sessions import bounds
+from memlake.memories.sessions.cues import english as en
 
 
 def is_norm(low: Sequence[str], front: str) -> bool:

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from memlake.memories import bounds, norms, prompts, statement_odds
-from memlake.memories.cues import chinese as zh
-from memlake.memories.cues import english as en
-from memlake.memories.prompts import Sentence, Word
+from memlake.memories.sessions import bounds, norms, prompts, statement_odds
+from memlake.memories.sessions.cues import chinese as zh
+from memlake.memories.sessions.cues import english as en
+from memlake.memories.sessions.prompts import Sentence, Word
 from memlake.named_tuple import NamedTuple
 
 RULE, PREFERENCE, DECISION, CORRECTION, FACT = "rule", "preference", "decision", "correction", "fact"

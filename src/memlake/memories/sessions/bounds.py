@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from memlake.memories.cues import english as en
+from memlake.memories.sessions.cues import english as en
 
 
 def is_bound(low: Sequence[str], *, passing: bool) -> bool:

@@ -13,10 +13,10 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from memlake.memories import prompts
-from memlake.memories.cues import chinese as zh
-from memlake.memories.cues import english as en
-from memlake.memories.prompts import Sentence
+from memlake.memories.sessions import prompts
+from memlake.memories.sessions.cues import chinese as zh
+from memlake.memories.sessions.cues import english as en
+from memlake.memories.sessions.prompts import Sentence
 
 _WEIGHTS = Path(__file__).with_name("statement_odds.txt")
 _KINDS = {
