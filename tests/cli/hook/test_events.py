@@ -288,7 +288,7 @@ def test_hooks_cost_little_more_than_opening_the_repo(repo: Path, process: Proce
     base = cpu("status")
     given = b'{"prompt": "which build of the staging cluster is green?", "last_assistant_message": "It is green."}'
     for event in ("session-start", "prompt", "stop"):
-        assert cpu("hook", event, given=given) < 2 * base, event  # 105 ms beside 76 ms, where it was measured
+        assert cpu("hook", event, given=given) < 2.5 * base, event  # 110 ms beside 64 ms, where it was measured
 
 
 def test_the_log_of_hooks_holds_no_secret(hook: Hook, repo: Path) -> None:

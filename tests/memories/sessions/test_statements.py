@@ -537,6 +537,55 @@ def test_what_is_said_for_this_moment_is_not_kept(prompt: str) -> None:
     assert find_statements(prompt) == []
 
 
+@pytest.mark.parametrize(
+    "prompt",
+    ["two pauses per year is the max", "4 attempts per label I'd say", "keep them 90 days", "nothing below 48 px here",
+     "make it 12 tickets per order instead of 9", "if the data is older than 12 h we send nothing",
+     "drop tickets from the phone after 30 days", "200 太少了,改成 300"],
+)  # fmt: skip
+def test_a_bound_is_a_decision(prompt: str) -> None:
+    assert len(find_statements(prompt)) == 1
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["the build takes 12 minutes per run", "it prints at least 3 warnings", "show me at most 10 rows", "wait 5 minutes",
+     "add pagination, 20 per page", "把端口改成 8081", "we use ScrollView there, don't we",
+     "only run that test this time", "dont touch labels.py anymore today, tom is on it"],
+)  # fmt: skip
+def test_a_number_or_an_order_of_this_moment_is_none(prompt: str) -> None:
+    assert find_statements(prompt) == []
+
+
+def test_a_complaint_and_a_bare_dont_are_one_statement() -> None:
+    (found,) = find_statements("you put ticket numbers into comments again. pls don't, they will be dead links")
+    assert found.kind == "correction" and "ticket numbers" in found.text and "dead links" in found.text
+
+
+def test_a_yes_to_a_list_takes_the_one_that_is_named_or_all() -> None:
+    options = (
+        "Two ways:\n\n1. A column in the table.\n2. A table of its own.\n\nI would take the first. Shall I go ahead?"
+    )
+    assert [one.text for one in find_statements("second one, yes", options)] == ["Agreed: A table of its own"]
+    plan = "I would do this:\n\n- tickets in MMKV\n- the key in the keychain\n\nShall I build it like that?"
+    assert [one.text for one in find_statements("yep do it", plan)] == [
+        "Agreed: tickets in MMKV; the key in the keychain"
+    ]
+    steps = "Next:\n\n- run the tests\n- commit\n\nShall I go ahead?"
+    assert find_statements("yes", steps) == []
+
+
+@pytest.mark.parametrize(
+    "pasted",
+    ["a/b.go:12:2: use of fmt.Println forbidden: always use the logger",
+     "Hint: you should always set lock_timeout",
+     "From: ops@example.com\nSubject: done\n\nAlways quote the number. Never reply to this.\n\n^ so you can migrate",
+     'at the bottom: "Always check your bank details. Never share this slip."'],
+)  # fmt: skip
+def test_what_was_pasted_states_nothing(pasted: str) -> None:
+    assert find_statements(pasted) == []
+
+
 def test_a_statement_is_stored_without_what_leads_in() -> None:
     (found,) = find_statements("ok good. one more thing: from now on, always squash merge")
     assert found == Statement("Always squash merge", "rule")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from memlake.memories.sessions import bounds, norms, prompts, statement_odds
+from memlake.memories.sessions import bounds, norms, prompts, proposals, statement_odds
 from memlake.memories.sessions.cues import chinese as zh
 from memlake.memories.sessions.cues import english as en
 from memlake.memories.sessions.prompts import Sentence, Word
@@ -37,8 +37,8 @@ class Statement(NamedTuple):
 
 def find_statements(prompt: str, proposal: str = "") -> list[Statement]:
     """What a prompt states, in order. `proposal`: the last message of the agent, to which a short yes agrees."""
-    if agreed := _find_agreed(prompt, proposal):
-        return [agreed]
+    if agreed := proposals.find_agreed(prompt, proposal):
+        return [Statement(agreed[:_LONGEST], DECISION)]
     found: list[Statement] = []
     listing, alone = False, True
     sentences = prompts.list_sentences(prompt)
@@ -78,6 +78,8 @@ def judge_sentence(sentence: Sentence) -> str:
     """The kind of statement that a sentence is, by the rules and by what it is made of; empty for none."""
     ruled = judge_by_rules(sentence)
     if len(sentence.text) > _LONGEST or any(cue in sentence.padded for cue in en.INJECTED):
+        return ""
+    if not ruled and not sentence.is_cjk and len(sentence.words) <= _SHORTEST:
         return ""
     odds = statement_odds.judge(sentence, ruled)
     if ruled or odds < LIKELY or en.SECRET & set(_low(sentence)) or _is_idle(sentence):
@@ -128,40 +130,6 @@ def _state(sentence: Sentence, kind: str) -> Statement:
 def _refers_back(sentence: Sentence) -> bool:
     """`Don't use them in commit messages` after `I hate emojis`: alone it would say nothing."""
     return not sentence.is_cjk and any(word.low in en.POINTING for word in sentence.words)
-
-
-# -- a yes to what the agent proposed ---------------------------------------------------------
-
-
-def _find_agreed(prompt: str, proposal: str) -> Statement | None:
-    """A proposal that would hold beyond this turn, and that a few words of assent agree to."""
-    if not proposal or not prompts.is_assent(prompt):
-        return None
-    sentences = prompts.list_sentences(proposal[-2000:])
-    for sentence in reversed([one for one in sentences if not one.listed][-4:]):
-        cues, lasting = (zh.PROPOSING, zh.LASTING) if sentence.is_cjk else (en.PROPOSING, en.LASTING_PROPOSALS)
-        text = sentence.text if sentence.is_cjk else sentence.padded
-        lasts = any(cue in text for cue in lasting) or _designs(sentence)
-        if lasts and any(cue in text for cue in cues):
-            return _agree(prompts.cut_proposal(sentence), is_cjk=sentence.is_cjk)
-    points = [one.text.rstrip(" .;") for one in sentences if one.listed]
-    if len(points) < 2 or sentences[-1].is_cjk or not prompts.is_question(sentences[-1]):
-        return None
-    chosen = prompts.find_chosen(prompt, points) or prompts.find_chosen(sentences[-2].text, points)
-    designs = any(cue in sentences[-1].padded for cue in en.DESIGNED)
-    return _agree(chosen or "; ".join(points), is_cjk=False) if chosen or designs else None
-
-
-def _designs(sentence: Sentence) -> bool:
-    """`I would store the tickets in the keychain`: how something is to be, and not what is done next."""
-    low = _low(sentence)
-    at = next((at + 2 for at in range(len(low) - 2) if low[at : at + 2] == ["i", "would"]), 0)
-    at = at or next((at + 1 for at, word in enumerate(low[:-1]) if word == "i'd"), 0)
-    return at > 0 and low[at] in en.USING | en.CHOOSE | en.BOUNDING | {"give", "make", "split"}
-
-
-def _agree(proposed: str, *, is_cjk: bool) -> Statement:
-    return Statement(f"{'同意' if is_cjk else 'Agreed'}: {proposed[:_LONGEST]}", DECISION)
 
 
 # -- English ----------------------------------------------------------------------------------
