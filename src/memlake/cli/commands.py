@@ -86,6 +86,7 @@ SECTIONS: dict[str, dict[str, tuple[str, str]]] = {
         "why": ("memlake.cli.memory.why", "Show when a memory was told, to whom and why."),
         "why-not": ("memlake.cli.memory.why", "Show what keeps a memory from being told."),
         "doubt": ("memlake.cli.memory.doubt", "List memories whose foundation changed, and settle them."),
+        "embed": ("memlake.cli.memory.embed", "Compute the vectors that memories still lack."),
         "recalls": ("memlake.cli.memory.why", "List what was told on this machine."),
         "recall-diff": ("memlake.cli.memory.why", "Show whose answers differ between two branches or models."),
         "recall-test": ("memlake.cli.memory.why", "Ask golden questions, and check the answers."),

@@ -139,7 +139,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "memory stale": ("memlake memory stale --days 90",),
     "memory importance": ("memlake memory importance --suggest", "memlake memory importance --apply"),
     "memory evict": ("memlake memory evict --days 365 --dry-run",),
-    "memory embed": ("memlake memory embed",),
+    "embed": ("memlake embed --wait",),
     "memory export": ("memlake memory export memories.jsonl",),
     "memory import": ("memlake memory import memories.jsonl",),
     "memory ls": ("memlake memory ls --category preferences",),

@@ -277,7 +277,7 @@ def test_where_a_program_tells_of_no_prompt_the_transcript_does(hook: Hook, repo
 def test_vectors_of_what_hooks_stored_are_made_by_a_command(turn: Any, run: Run, repo: Path) -> None:
     run("config", "embedding.provider", "test")
     turn("always use UTC in the logs of the shop", "The logs are in UTC now.")
-    assert "Made 2 vectors." in run("memory", "embed").out
+    assert "Made 2 vectors." in run("embed").out
     with ml.open(repo) as opened:
         assert opened.memories().count_waiting() == 0
 

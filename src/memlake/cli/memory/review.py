@@ -22,7 +22,7 @@ from memlake.cli.memory.options import (
     uses_option,
 )
 from memlake.cli.screen import Screen
-from memlake.errors import Nothing, Usage
+from memlake.errors import Usage
 from memlake.views import words
 from memlake.views.memory import (
     advise_resolve,
@@ -288,20 +288,4 @@ def importance(
     tell_bounds(memories, screen, project, done="looked at")
 
 
-@memory_verb()
-def embed(memories: Memories, screen: Screen, /) -> None:
-    """Compute the vectors that memories still lack. Hooks store memories without one, so that they stay fast."""
-    if memories.shared.provider_spec == "none":
-        raise Nothing("there is no model, because embedding.provider is none. Memories are found by their words alone.")
-    waited, made = parts.search.count_waiting(memories.context), 0
-    while made < waited and (some := memories.embed_pending()):
-        made += some
-    left = parts.search.count_waiting(memories.context)
-    screen.line(
-        f"Made {words.count(made, 'vector')}; {left:,} are still to do."
-        if left
-        else f"Made {words.count(made, 'vector')}."
-    )
-
-
-VERBS = (update, forget, revert, restore, purge, conflicts, resolve, stale, evict, importance, embed)
+VERBS = (update, forget, revert, restore, purge, conflicts, resolve, stale, evict, importance)
