@@ -285,6 +285,8 @@ STATUSES = [
     Situation("a drop of edits", f"{SHARED}; a=2", "drop a", "Keep the changes: memlake commit -a -m MESSAGE && memlake push", "memlake commit -a -m MESSAGE", fill={"MESSAGE": "m"}, again=True),
     Situation("a drop of edits, then", f"{SHARED}; a=2", "drop a", "Keep the changes: memlake commit -a -m MESSAGE && memlake push", "memlake push", first="commit -a -m m"),
     Situation("a drop of edits, to lose them", f"{SHARED}; a=2", "drop a", "Or drop them: memlake restore {}", again=True),
+    Situation("a branch of a remote", SHARED, "branch -d origin/main", "Forget all that came from there: memlake remote remove {}"),
+    Situation("a branch at a remote", f"{ONE}; branch side; remote add origin $SHARED; push origin main side", "branch -d origin/side", "Or, at a remote, delete it there: memlake push {} --delete {}"),
     Situation("no remote yet", ONE, "push", "Add one, a folder or a bucket: memlake remote add origin s3://BUCKET/PREFIX", fill={"s3://BUCKET/PREFIX": "$SHARED"}, again=True),
     Situation("a remote of that name", SHARED, "remote add origin $SHARED2", "Give it another address: memlake remote set-url {} {}", then="push"),
     Situation("nobody pushed yet", f"{ONE}; remote add origin $SHARED", "fetch", "Check the address, or be the first: memlake push {}", again=True),
@@ -580,6 +582,7 @@ _DISK = "needs a full or failing disk"
 _LIBRARY = "only a program that uses the library gets it; the command line checks before"
 _ODD = "needs rows of repo.db that no verb writes; fsck itself is tried in tests/versions and tests/objects"
 EXCUSED: dict[str | tuple[str, str], str] = {
+    "What was forgotten here stays out. To bring one back: memlake memory restore ID": "needs an export of what was forgotten since; tried in tests/memories/test_forgotten.py",
     "Do what is suggested. `memlake undo` takes it back.": "tried in tests/cli/memory/test_upkeep.py",
     "Forgot {} that expired, as memory.cleanup says. Bring them back with: memlake undo": "needs the clock of days later; tried in tests/memories/test_upkeep.py",
     "{} expired. See what may go: memlake memory evict --dry-run": "needs the clock of days later; tried in tests/memories/test_upkeep.py",

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,35 @@ def test_where_a_program_tells_of_no_prompt_the_transcript_does(hook: Hook, repo
     hook(event, session_id="s1", transcript_path=str(repo / "t.jsonl"))
     assert texts(repo) == ["Always tag releases, and build 3.3"]
     assert texts(repo, "summary") == ["Done: Built 3.3\nAsked: always tag releases, and build 3.3"]
+
+
+def test_a_message_that_comes_a_moment_after_the_hook_is_waited_for(hook: Hook, repo: Path) -> None:
+    path = repo / "t.jsonl"
+    path.write_text("")
+    row = {"type": "assistant.message", "data": {"content": "Moved the staging cluster of the shop to Basel."}}
+    hook("prompt", session_id="s1", prompt="move the staging cluster of the shop to Basel")
+    late = threading.Timer(0.3, lambda: path.write_text(json.dumps(row) + "\n"))
+    late.start()
+    hook("stop", session_id="s1", transcript_path=str(path))
+    late.join()
+    assert "to Basel" in texts(repo, "summary")[0].partition("Asked")[0]
+
+
+def test_the_first_session_of_a_new_repo_has_one_summary(hook: Hook, repo: Path) -> None:
+    for number in range(3):
+        hook("prompt", session_id="s1", prompt=f"move the staging cluster number {number} to Basel")
+        hook("stop", session_id="s1", last_assistant_message=f"Moved the staging cluster {number} to Basel.")
+    assert len(texts(repo, "summary")) == 1
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["The staging DB password is Kestrel-91c7-Wren-4402, keep using it", "以后数据库密码用 correct-horse-battery",
+     "We always log in as admin / S3cr3t!pass", "WARN  from now on retries are disabled"],
+)  # fmt: skip
+def test_what_is_nothing_without_its_secret_or_was_logged_is_not_kept(turn: Any, repo: Path, prompt: str) -> None:
+    turn(prompt, "Done, the staging database answers again.")
+    assert texts(repo) == []
 
 
 def test_vectors_of_what_hooks_stored_are_made_by_a_command(turn: Any, run: Run, repo: Path) -> None:

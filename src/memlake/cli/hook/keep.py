@@ -7,6 +7,7 @@ agent made of it, in one commit with the summary; if that never comes, the next 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _READ = 20_000  # characters of a prompt that are looked at
 _MESSAGE = 100_000  # ... and of a message
 WRITING = 8.0  # seconds that a program has to write a summary: agents give a hook ten
+_LATE, _PAUSE = 0.8, 0.05  # seconds to wait for a message that is not in the transcript yet
 _WRITTEN = 4000  # characters of what it writes that are kept
 
 
@@ -45,7 +47,7 @@ def note_prompt(given: Given) -> None:
 def stop(given: Given, agent: str) -> None:
     """Keep what a turn stated and did; not when a hook already made the agent go on."""
     if not given.get("stop_hook_active"):
-        _keep(given, agent)
+        _keep(given, agent, late=_LATE)
 
 
 def subagent_stop(given: Given, _agent: str) -> None:
@@ -107,15 +109,19 @@ def keep_left(agent: str) -> None:
             memories.keep_turn.keep(narrow, memories.keep_turn.Turn(session, record.check_text(agent, "agent_id")))
 
 
-def _keep(given: Given, agent: str) -> None:
-    said, session = _read_message(given), _read_session(given)
+def _keep(given: Given, agent: str, late: float = 0.0) -> None:
+    session = _read_session(given)
     with open_for_memories() as repo:
         narrow = open_narrow(repo)
         if not narrow.settings.memory_enabled:
             return
         touched = tuple(clients.list_touched(given.get("transcript_path")))
-        safe = _hide_secrets(said, narrow.settings.memory_secrets)
         known = narrow.read_session(session)
+        safe = _hide_secrets(_read_message(given), narrow.settings.memory_secrets)
+        until = time.monotonic() + late * ("last_assistant_message" not in given and "transcript_path" in given)
+        while (not safe or known.last.endswith(safe[-200:])) and time.monotonic() < until:
+            time.sleep(_PAUSE)  # Copilot writes its transcript a moment after it calls
+            safe = _hide_secrets(_read_message(given), narrow.settings.memory_secrets)
         if safe and not known.last.endswith(safe[-200:]):
             prompt = _find_prompt(known, given, narrow)
             narrow.edit_session(session, lambda one: _end_turn(one, prompt, safe, touched=bool(touched)))

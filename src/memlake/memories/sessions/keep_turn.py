@@ -212,7 +212,7 @@ def _make_summary(narrow: Narrow, session: CodingSession, turn: Turn, better: st
         return []
     now = layout.now()
     memory = Memory(
-        _make_id(SUMMARY, narrow.place.project, turn.session),
+        _make_id(SUMMARY, turn.session),  # not the project: the first thing stored may give it its name
         record.check_content(text),
         turn.agent,
         turn.session,

@@ -29,7 +29,7 @@ _CJK = re.compile("[\u3400-\u9fff\uf900-\ufaff]")
 _BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,2}[.)])\s+(?=\S)")
 _MACHINE = re.compile(  # a line that a program wrote, or that is code
     r"\s*(?:>|\||\$ |@@|\+\+\+|---|===|diff --git|index [0-9a-f]{7}|at [\w.$<>]+ ?\(|File \"|Traceback|npm ERR|E  "
-    r"|FAILED|PASSED"
+    r"|FAILED|PASSED|(?:TRACE|DEBUG|INFO|WARN|WARNING|ERROR|FATAL|CRITICAL)\b"
     r"|(?:error|warning|fatal|info|debug|warn|note|critical|exception)\b *[\[:(]|\w*(?:Error|Exception|Warning)\b"
     r" *:|\*\* |\[?\d{4}-\d\d-\d\d|\[?\d\d:\d\d:\d\d|#include|import [\w.{*]+"
     r"|from [\w.]+ import|def \w+\(|class \w+[:({]"

@@ -20,11 +20,13 @@ MOST = 8  # statements of one prompt; a person who types more pastes a document
 _LONGEST, _SHORTEST = 400, 2  # characters, and words, of a sentence that can be one
 LIKELY = 0.7  # odds from which a sentence is one that no rule knows
 DOUBTFUL = 0.08  # and below which one is none whatever the rules say
+_REDACTED = "[redacted"
+_GIVING = (" is", " are", "=", ":", "是", "为", "用", " use", " with", " as", " to")  # a value comes next
 _LISTED = 12  # points of a list that an introduction makes into rules
 _PARTS = 5  # words at the start of a clause within which its cue must stand
 _BRIEF, _BRIEF_CJK = 4, 8  # words or characters, below which something is not said in full
 _TERSE_CJK = 20  # characters of Chinese below which it does not say of what
-_BARE = 6  # words of a choice that says something, below which it does not say of what
+_BARE = 4  # words of a choice that says something, below which it does not say of what
 
 
 class Statement(NamedTuple):
@@ -79,12 +81,34 @@ def judge_sentence(sentence: Sentence) -> str:
     ruled = judge_by_rules(sentence)
     if len(sentence.text) > _LONGEST or any(cue in sentence.padded for cue in en.INJECTED):
         return ""
+    if _tells_redacted(sentence.text) or _names_secret(sentence):
+        return ""
     if not ruled and not sentence.is_cjk and len(sentence.words) <= _SHORTEST:
         return ""
     odds = statement_odds.judge(sentence, ruled)
     if ruled or odds < LIKELY or en.SECRET & set(_low(sentence)) or _is_idle(sentence):
         return ruled if odds >= DOUBTFUL else ""
     return CORRECTION if sentence.corrects else DECISION if any(map(bounds.has_number, _low(sentence))) else RULE
+
+
+def _tells_redacted(text: str) -> bool:
+    """`the password is [redacted]`: nothing is left of it. `Never write [redacted] to a file` still says something."""
+    before, redacted, _ = text.lower().partition(_REDACTED)
+    return bool(redacted) and before.rstrip(" '\"`").endswith(_GIVING)
+
+
+def _names_secret(sentence: Sentence) -> bool:
+    """What looks like a password of a person, which no list of forms of keys finds."""
+    told = bool(en.SECRET & set(_low(sentence))) or _has(sentence.text, zh.SECRET)
+    return any(_looks_chosen(word, told=told) for word in sentence.text.split())
+
+
+def _looks_chosen(word: str, *, told: bool) -> bool:
+    """`S3cr3t!`; where a password is spoken of, also `correct-horse-battery` and `hunter2`."""
+    mixed = any(sign.isdigit() for sign in word) and any(sign.isalpha() for sign in word)
+    if told and word.isascii():
+        return (mixed or word.count("-") > 1) and len(word) > 5
+    return mixed and len(word) > 5 and word.isascii() and any(sign in "!$%^&*" for sign in word)
 
 
 def _is_idle(sentence: Sentence) -> bool:
