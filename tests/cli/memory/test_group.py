@@ -274,7 +274,8 @@ def test_the_first_recall_after_a_remember_finds_by_meaning(run: Run, repo: Path
     run("config", "embedding.provider", "test")
     run("config", "embedding.flush_seconds", "30")  # the worker would wait longer than any command here lives
     stored(run, "Ada works from Lisbon", "--on-conflict", "add")
-    found = run("recall", "--mode", "semantic", "Ada worked in Lisbon", "--json").json
+    # The vectors of this provider are by chance, and the date is in the text, so what is near differs from day to day.
+    found = run("recall", "--mode", "semantic", "Ada worked in Lisbon", "--min-score", "0", "--json").json
     assert (found["mode"], found["notes"]) == ("semantic", [])
     assert found["hits"][0]["why"]["vectors"] > 0
 
