@@ -56,8 +56,8 @@ def find_statements(prompt: str, proposal: str = "") -> list[Statement]:
         if before is not None and _blames(before) and prompts.is_bare_ban(sentence):
             found = [one for one in found if one.text.lower() != before.core.lower()]
             found.append(Statement(f"{before.text} {sentence.text}"[:_LONGEST], CORRECTION))
-        elif kind := judge_sentence(sentence):
-            alone, led = bool(judge_by_rules(sentence)), alone
+        elif kind := judge_sentence(sentence, ruled := judge_by_rules(sentence)):
+            alone, led = bool(ruled), alone
             if found and sentence.follows and (_refers_back(sentence) or not (alone and led)):
                 found[-1] = found[-1]._replace(text=f"{found[-1].text} {_state(sentence, kind).text}")
             else:
@@ -76,9 +76,8 @@ def withdraws(prompt: str) -> bool:
     return first is not None and prompts.is_dropped(first)
 
 
-def judge_sentence(sentence: Sentence) -> str:
-    """The kind of statement that a sentence is, by the rules and by what it is made of; empty for none."""
-    ruled = judge_by_rules(sentence)
+def judge_sentence(sentence: Sentence, ruled: str) -> str:
+    """The kind of statement that a sentence is, by what the rules say and by what it is made of; empty for none."""
     if len(sentence.text) > _LONGEST or any(cue in sentence.padded for cue in en.INJECTED):
         return ""
     if _tells_redacted(sentence.text) or _names_secret(sentence):
